@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "shiftlib/facade/async.h"
+#include "shiftlib/facade/async_hand.h"
 #include "shiftlib/facade/async_hidden.h"
 #include "shiftlib/facade/event_about.h"
 #include "shiftlib/base/aside.h"
@@ -37,6 +38,7 @@ struct sh_async {
 	struct made *made;
 	uint32_t n_made, made_room;
 	struct sh_async_hidden hidden;
+	struct sh_async_hand hand;
 };
 
 static const struct shift_real *real;
@@ -126,6 +128,7 @@ static void readable_update(struct sh_async *async, uint32_t count_before)
 		n = read(async->facade_fd, &value, sizeof(value));
 	if (n != sizeof(value))
 		abort();
+	sh_hand_show(&async->hand, async->count);
 }
 
 static void queue_append(struct sh_async *async, const struct ibv_async_event *event, bool is_real)
@@ -233,11 +236,16 @@ static int async_open(struct sh_async *async)
 		ret = -errno;
 		goto real_blocking;
 	}
+	ret = sh_hand_open(&async->hand);
+	if (ret)
+		goto close_facade;
 	ret = sh_fdmap_set(&contexts, async->context->cmd_fd, async);
 	if (!ret) {
 		sh_aside_one(&async->real_fd);
 		return 0;
 	}
+	sh_hand_close(&async->hand);
+close_facade:
 	close(async->facade_fd);
 real_blocking:
 	sh_fd_set_nonblock(async->real_fd, 0);
@@ -280,6 +288,7 @@ void sh_async_uninit(struct sh_async *async)
 	async_unlock(async, state);
 	sh_fd_set_nonblock(async->real_fd, 0);
 	close(async->facade_fd);
+	sh_hand_close(&async->hand);
 	pthread_cond_destroy(&async->idle);
 	pthread_mutex_destroy(&async->lock);
 	free(async->queue);
@@ -329,22 +338,27 @@ int sh_async_real_fd(const struct sh_async *async)
 	return async->real_fd;
 }
 
-/*
- * libibverbs reads context->async_fd and lets the provider translate what it read. An application that
- * looks at the field just then sees the real fd, so it is there only while an event is really taken.
- */
-int sh_async_read_real(struct sh_async *async, struct ibv_async_event *event)
+/* While an object is made, libibverbs finds the device's file at context->async_fd. */
+static int read_there(struct sh_async *async, struct ibv_async_event *event)
 {
-	struct pollfd ready = { .fd = sh_async_real_fd(async), .events = POLLIN };
-	int ret = 0;
+	struct pollfd ready = { .fd = async->real_fd, .events = POLLIN };
 
 	if (poll(&ready, 1, 0) <= 0)
 		return -EAGAIN;
-	real_begin(async);
 	errno = 0;
-	if (real->get_async_event(async->context, event))
-		ret = sh_errno_or(EIO); /* a short read sets none */
-	real_end(async);
+	return real->get_async_event(async->context, event) ? sh_errno_or(EIO) : 0;
+}
+
+int sh_async_read_real(struct sh_async *async, struct ibv_async_event *event)
+{
+	int state = async_lock(async), ret;
+
+	if (async->real_depth)
+		ret = read_there(async, event);
+	else
+		ret = sh_hand_read(&async->hand, async->context, async->real_fd,
+				   real->get_async_event, event);
+	async_unlock(async, state);
 	return ret;
 }
 

@@ -67,6 +67,7 @@ static void ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 
 static int get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
+	((struct pipe_context *)context)->async_fd_seen = context->async_fd;
 	return read(context->async_fd, event, sizeof(*event)) == sizeof(*event) ? 0 : -1;
 }
 

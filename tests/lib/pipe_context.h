@@ -23,6 +23,7 @@ struct pipe_context {
 	struct ibv_context ibv;
 	int device_fd; /* the kernel's end of the asynchronous events */
 	unsigned int asyncs_acked;
+	int async_fd_seen; /* by the last call of libibverbs that took an asynchronous event */
 };
 
 void pipe_context_init(struct pipe_context *context);

@@ -151,6 +151,28 @@ static void swap_nests(void **state)
 	assert_int_equal(f->context.ibv.async_fd, facade);
 }
 
+/* An application that reads the field while an event is taken waits at what it found there. */
+static void what_is_at_the_field_meanwhile_tells_too(void **state)
+{
+	struct fixture *f = *state;
+	int seen;
+
+	hand_on(f, &f->qp);
+	seen = f->context.async_fd_seen;
+	assert_int_not_equal(seen, f->real_fd);
+	assert_true(fd_readable(seen));
+	hand_on(f, &f->other);
+	expect_event(f, &f->qp);
+	assert_true(fd_readable(seen));
+	expect_event(f, &f->other);
+	assert_false(fd_readable(seen));
+	hand_on(f, &f->qp);
+	assert_true(fd_readable(seen));
+	sh_async_forget_begin(f->async, &f->qp);
+	assert_false(fd_readable(seen));
+	sh_async_forget_end(f->async, &f->qp, true);
+}
+
 static void unknown_context_is_forwarded(void **state)
 {
 	struct pipe_context stock;
@@ -378,6 +400,7 @@ int main(void)
 		TEST(handed_on_events_are_acked_for_real),
 		TEST(made_events_are_not),
 		TEST(swap_nests),
+		TEST(what_is_at_the_field_meanwhile_tells_too),
 		TEST(unknown_context_is_forwarded),
 		TEST(hundreds_wait_for_a_reader),
 		TEST(full_queue_drops_and_acks),
