@@ -136,23 +136,43 @@ static void rights_wait(struct sh_qp *qp)
 			rights_give_up(qp, sh_carrier_at(qp, i));
 }
 
+static void rights_set(struct sh_qp *qp, struct sh_carrier *carrier, int mask)
+{
+	if (sh_carrier_dead(carrier) || !rights_submit(qp, carrier, mask, false))
+		rights_give_up(qp, carrier);
+}
+
+/* A queue pair in INIT takes no RNR timer (IBA 11.2.5.2): its way to RTR sets one. */
+static int rights_taken(const struct sh_carrier *carrier, int mask)
+{
+	return carrier->sp ? mask : mask & ~IBV_QP_MIN_RNR_TIMER;
+}
+
 void sh_rights_follow(struct sh_qp *qp, int mask)
 {
 	struct sh_carrier *carrier;
-	int i;
+	int i, taken;
 
 	mask &= SH_RIGHTS;
 	if (!mask)
 		return;
 	for (i = 1; i < SH_MAX_CARRIERS; i++) {
 		carrier = sh_carrier_at(qp, i);
-		if (rights_concern(carrier) &&
-		    (sh_carrier_dead(carrier) || !rights_submit(qp, carrier, mask, false)))
-			rights_give_up(qp, carrier);
+		taken = rights_concern(carrier) ? rights_taken(carrier, mask) : 0;
+		if (taken)
+			rights_set(qp, carrier, taken);
 	}
 	sh_job_begin(&qp->busy);
 	rights_wait(qp);
 	sh_job_end(&qp->busy);
+}
+
+void sh_rights_catch_up(struct sh_qp *qp, uint32_t epoch, uint8_t min_rnr_timer)
+{
+	struct sh_carrier *carrier = sh_carrier_find(qp, epoch);
+
+	if (carrier && rights_concern(carrier) && qp->app.attr.min_rnr_timer != min_rnr_timer)
+		rights_set(qp, carrier, IBV_QP_MIN_RNR_TIMER);
 }
 
 static bool rights_restore_foreign(struct sh_qp *qp)

@@ -14,6 +14,8 @@ struct sh_qp;
  * before this returns. Lock held, given up meanwhile.
  */
 void sh_rights_follow(struct sh_qp *qp, int mask);
+/* A carrier was connected with that timer; it gets the one that the application has set since. In the background, lock held. */
+void sh_rights_catch_up(struct sh_qp *qp, uint32_t epoch, uint8_t min_rnr_timer);
 /* Its own QP gets the rights that the application gave it; in the background. */
 void sh_rights_restore(struct sh_qp *qp);
 

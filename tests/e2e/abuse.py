@@ -1062,6 +1062,8 @@ def asked(lab, args):
         pair.await_moves("mlx5_1 to mlx5_0")
         pair.say("stop")
         pair.done()
+        if fault == "port-down" and any("does not take its new access rights" in lab.shift_log(p) for p in pair.ends):
+            raise Failed("a standby that was being made was given up for a timer that the application set")
 
 
 def changed(lab, args):
