@@ -21,7 +21,7 @@ UNDRIVEN = "is foreign: its completion queue is shared with a queue pair that SH
 
 def run_once(lab, words, shift):
     look = "-l" in words
-    p = lab.start("h0", [os.path.join(lab.out, "bin", "mixed"), *words], "shift" if shift else "stock", shift, stdin=True)
+    p = lab.start("h0", [os.path.join(lab.out, "bin", "mixed"), *words, *(["-g"] if shift else [])], "shift" if shift else "stock", shift, stdin=True)
 
     def reached(word):
         wait_for(word, lambda: word + "\n" in p.out() or not p.running(), 60)
