@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@ struct aside_task {
 	int from, moved[SH_ASIDE_MOST];
 	int *const *fds;
 	uint32_t n;
+	int below; /* a number that is not smaller than this is given back */
 };
 
 /*
@@ -103,14 +105,18 @@ static void aside_move(struct aside_task *task)
 	for (i = 0; i < task->n; i++) {
 		if (task->moved[i] < 0)
 			continue;
+		if (task->moved[i] >= task->below) {
+			close(task->moved[i]);
+			continue;
+		}
 		close(*task->fds[i]);
 		*task->fds[i] = task->moved[i];
 	}
 }
 
-void sh_aside(int *const fds[], uint32_t n)
+static void aside(int *const fds[], uint32_t n, int below)
 {
-	struct aside_task task = { .fds = fds, .n = n };
+	struct aside_task task = { .fds = fds, .n = n, .below = below };
 	int saved = errno;
 	uint32_t i;
 
@@ -122,9 +128,19 @@ void sh_aside(int *const fds[], uint32_t n)
 	errno = saved;
 }
 
+void sh_aside(int *const fds[], uint32_t n)
+{
+	aside(fds, n, INT_MAX);
+}
+
+void sh_aside_shown(int *const fds[], uint32_t n)
+{
+	aside(fds, n, FD_SETSIZE);
+}
+
 bool sh_aside_works(void)
 {
-	struct aside_task task = { .n = 1 };
+	struct aside_task task = { .n = 1, .below = INT_MAX };
 	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC), *fds[] = { &fd };
 	bool works;
 

@@ -18,6 +18,11 @@
  * Keeps errno. Any thread; a descriptor that another one may use, or that has record locks (fcntl), is not to be moved.
  */
 void sh_aside(int *const fds[], uint32_t n);
+/*
+ * The same for descriptors whose number the program may see and give to select(): one that FD_SET() has no place for is not taken,
+ * and the descriptor stays where it is.
+ */
+void sh_aside_shown(int *const fds[], uint32_t n);
 static inline void sh_aside_one(int *fd)
 {
 	sh_aside(&fd, 1);

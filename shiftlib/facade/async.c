@@ -241,7 +241,7 @@ static int async_open(struct sh_async *async)
 		goto close_facade;
 	ret = sh_fdmap_set(&contexts, async->context->cmd_fd, async);
 	if (!ret) {
-		sh_aside_one(&async->real_fd);
+		sh_aside_shown((int *[]){ &async->real_fd }, 1);
 		return 0;
 	}
 	sh_hand_close(&async->hand);

@@ -15,7 +15,8 @@ int sh_hand_open(struct sh_async_hand *hand)
 
 	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK))
 		return -errno;
-	sh_aside((int *[]){ &fds[0], &fds[1] }, 2);
+	sh_aside_one(&fds[1]);
+	sh_aside_shown((int *[]){ &fds[0] }, 1);
 	*hand = (struct sh_async_hand){ .out = fds[0], .in = fds[1] };
 	return 0;
 }

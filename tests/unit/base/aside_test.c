@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/select.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -175,6 +176,23 @@ static int restore(void **state)
 	return setrlimit(RLIMIT_NOFILE, &first);
 }
 
+/* Where the program could give the new number to FD_SET(), the set would be written past its end. */
+static void what_is_shown_has_room_in_a_set(void **state)
+{
+	int fd = make(), old = fd;
+
+	(void)state;
+	limit_set(FD_SETSIZE, first.rlim_max);
+	sh_aside_shown((int *[]){ &fd }, 1);
+	assert_int_equal(fd, old);
+	assert_return_code(fcntl(fd, F_GETFD), errno);
+	limit_set(SOFT, first.rlim_max);
+	sh_aside_shown((int *[]){ &fd }, 1);
+	assert_in_range(fd, SOFT, FD_SETSIZE - 1);
+	assert_int_equal(fcntl(old, F_GETFD), -1);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -182,6 +200,7 @@ int main(void)
 		cmocka_unit_test_teardown(not_where_the_hard_limit_is_no_higher, restore),
 		cmocka_unit_test_teardown(not_above_very_many, restore),
 		cmocka_unit_test_teardown(nothing_is_seen_of_it, restore),
+		cmocka_unit_test_teardown(what_is_shown_has_room_in_a_set, restore),
 		cmocka_unit_test_teardown(works, restore),
 	};
 
