@@ -265,6 +265,17 @@ static void foreign_link(struct sp_cq *cq, struct ring_foreign *f)
 	cq->foreign = f;
 }
 
+/* The program may have armed its CQ before this one came. The barrier is that of arm_if_armed(). */
+static void arm_as_armed(struct sp_cq *cq, struct ring_foreign *f)
+{
+	enum ring_armed armed;
+
+	__sync_synchronize();
+	armed = ring_cq_armed(cq);
+	if (armed != RING_ARMED_NOT)
+		cq->dev->saved.req_notify_cq(f->cq, armed == RING_ARMED_SOLICITED);
+}
+
 static void foreign_add(struct sp_cq *cq, struct ring_foreign *f)
 {
 	sp_lock(&cq->lock);
@@ -272,6 +283,8 @@ static void foreign_add(struct sp_cq *cq, struct ring_foreign *f)
 	if (f->fed)
 		ring_live(&cq->ring, &f->live);
 	ring_cq_refresh_slow(cq);
+	if (!f->fed)
+		arm_as_armed(cq, f);
 	sp_unlock(&cq->lock);
 }
 
