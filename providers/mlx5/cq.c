@@ -488,6 +488,8 @@ static bool armings_open(struct ring_armings *armings)
 /* Does the application wait for an event, and for which? */
 enum ring_armed ring_cq_armed(struct sp_cq *cq)
 {
+	/* between `lone`, which the caller has cleared, and the armings: see notify() */
+	__sync_synchronize();
 	if (armings_open(&cq->armings[RING_ARMED_ANY]))
 		return RING_ARMED_ANY;
 	return armings_open(&cq->armings[RING_ARMED_SOLICITED]) ? RING_ARMED_SOLICITED

@@ -173,13 +173,10 @@ int ring_cq_undrive(struct sp_cq *cq)
 	return 0;
 }
 
-/* The barrier is between `lone`, which the caller has cleared, and the armings: see notify(). */
 static void arm_if_armed(struct sp_cq_ring *ring)
 {
-	enum ring_armed armed;
+	enum ring_armed armed = ring_cq_armed(ring->cq);
 
-	__sync_synchronize();
-	armed = ring_cq_armed(ring->cq);
 	if (armed != RING_ARMED_NOT)
 		ring_cq_arm_ring(ring, armed == RING_ARMED_SOLICITED);
 }

@@ -265,13 +265,11 @@ static void foreign_link(struct sp_cq *cq, struct ring_foreign *f)
 	cq->foreign = f;
 }
 
-/* The program may have armed its CQ before this one came. The barrier is that of arm_if_armed(). */
+/* The program may have armed its CQ before this one came. */
 static void arm_as_armed(struct sp_cq *cq, struct ring_foreign *f)
 {
-	enum ring_armed armed;
+	enum ring_armed armed = ring_cq_armed(cq);
 
-	__sync_synchronize();
-	armed = ring_cq_armed(cq);
 	if (armed != RING_ARMED_NOT)
 		cq->dev->saved.req_notify_cq(f->cq, armed == RING_ARMED_SOLICITED);
 }
