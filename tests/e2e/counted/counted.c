@@ -31,15 +31,20 @@ static uint64_t drawn;
 static struct nic nic;
 static struct conn c;
 
+static void talk_to_itself(struct conn *to)
+{
+	conn_make(to, &nic);
+	conn_set_own(to);
+	to->peer = to->own;
+	conn_to_init(to);
+	conn_lay(to);
+	conn_to_rts_alone(to);
+	conn_talk(to, MESSAGES);
+}
+
 static void conn_to_itself_on(void)
 {
-	conn_make(&c, &nic);
-	conn_set_own(&c);
-	c.peer = c.own;
-	conn_to_init(&c);
-	conn_lay(&c);
-	conn_to_rts_alone(&c);
-	conn_talk(&c, MESSAGES);
+	talk_to_itself(&c);
 	say("CONNECTED");
 }
 
@@ -229,13 +234,7 @@ static void *verbs_of_a_thread(void *arg)
 	must(own, "ibv_reg_mr");
 	must_zero(ibv_dereg_mr(own), "ibv_dereg_mr");
 	must_zero(ibv_query_port(nic.ctx, PORT, &nic.port), "ibv_query_port");
-	conn_make(&more, &nic);
-	conn_set_own(&more);
-	more.peer = more.own;
-	conn_to_init(&more);
-	conn_lay(&more);
-	conn_to_rts_alone(&more);
-	conn_talk(&more, MESSAGES);
+	talk_to_itself(&more);
 	conn_free(&more);
 	return NULL;
 }
