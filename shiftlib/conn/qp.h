@@ -47,7 +47,8 @@ struct sh_qp_line {
 struct sh_qp_app {
 	struct ibv_qp_attr attr;
 	int mask;
-	enum ibv_qp_state state; /* that the application believes in */
+	enum ibv_qp_state set;	 /* by its last modify call */
+	enum ibv_qp_state state; /* that the application believes in: ERR, too, once it was told errors */
 };
 
 /* A driven QP; with a connection once it is connected. */

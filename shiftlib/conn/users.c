@@ -10,10 +10,10 @@ bool sh_user_protected(const struct sh_qp *qp)
 	       (qp->core.guarded || qp->active->epoch || qp->core.move != SC_MOVE_NONE);
 }
 
-/* A queue pair in ERR has its completions; one that waits for some of a NIC that died meanwhile is destroyed. */
+/* Errors change nothing: who has had them is there until the program stops it. */
 static bool user_connected(const struct sh_qp *qp)
 {
-	switch (qp->app.state) {
+	switch (qp->app.set) {
 	case IBV_QPS_RTR:
 	case IBV_QPS_RTS:
 	case IBV_QPS_SQD:
@@ -28,7 +28,8 @@ static bool user_connected(const struct sh_qp *qp)
 
 /*
  * A datagram to a dead NIC never completes, nor does a request of UC, or of an RC connection that cannot move: the event is
- * their only sign. One whose peer has closed it when it had moved lives on where it is, and knows of nothing.
+ * their only sign. One whose peer has closed it when it had moved lives on where it is, and knows of nothing, until it
+ * has errors.
  */
 static enum sh_user user_of(const struct sh_qp *qp)
 {
@@ -36,7 +37,7 @@ static enum sh_user user_of(const struct sh_qp *qp)
 		return SH_USER_MASKED;
 	if (!user_connected(qp))
 		return SH_USER_NONE;
-	return qp->sp && qp->active->epoch ? SH_USER_MASKED : SH_USER_BYSTANDER;
+	return qp->sp && qp->active->epoch && qp->app.state != IBV_QPS_ERR ? SH_USER_MASKED : SH_USER_BYSTANDER;
 }
 
 /* Place 0 is of ports that are not known. */

@@ -19,7 +19,7 @@
 
 /* What a queue pair has to do with a fault of its context's NIC. */
 enum sh_user {
-	SH_USER_NONE,	   /* it is not connected, or has left that NIC, or its errors are told */
+	SH_USER_NONE,	   /* the program has not connected it, or has stopped it */
 	SH_USER_MASKED,	   /* it outlives the fault */
 	SH_USER_BYSTANDER, /* the fault hits it as without SHIFT */
 	SH_USERS,

@@ -299,7 +299,7 @@ static struct ibv_qp *qp_create_recorded(const struct qp_create *how)
 		return NULL;
 	}
 	qp->qp = real;
-	qp->app.state = IBV_QPS_RESET;
+	qp->app.set = qp->app.state = IBV_QPS_RESET;
 	list_add_tail(&sh_conns.qps, &qp->link);
 	if (sh_table_put(&sh_objects.by_qp, real, qp))
 		sh_error_once("no memory: a QP is not known to SHIFT and stays without protection");

@@ -45,7 +45,7 @@ static void qp_capture(struct sh_qp *qp, const struct ibv_qp_attr *attr, int mas
 	struct ibv_qp_attr *own = &qp->app.attr;
 
 	if (mask & IBV_QP_STATE)
-		qp->app.state = attr->qp_state;
+		qp->app.set = qp->app.state = attr->qp_state;
 	if (mask & IBV_QP_ACCESS_FLAGS)
 		own->qp_access_flags = attr->qp_access_flags;
 	if (mask & IBV_QP_PKEY_INDEX)
@@ -356,7 +356,7 @@ static int qp_modify_foreign(struct sh_qp *qp, const struct ibv_qp_attr *attr, i
 		sh_qp_foreign_end(qp, !ret);
 	sh_job_end(&qp->busy);
 	if (!ret && (mask & IBV_QP_STATE))
-		qp->app.state = attr->qp_state;
+		qp->app.set = qp->app.state = attr->qp_state;
 	if (!ret && (mask & IBV_QP_PORT))
 		qp->app.attr.port_num = attr->port_num;
 	if (!ret && (mask & IBV_QP_ACCESS_FLAGS))

@@ -16,6 +16,7 @@ from shiftlab.perftest import SOON, Failed
 FATAL, PORT_ACTIVE, PORT_ERR, GID_CHANGE, PKEY_CHANGE = 8, 9, 10, 18, 12
 NAMES = {FATAL: "DEVICE_FATAL", PORT_ACTIVE: "PORT_ACTIVE", PORT_ERR: "PORT_ERR", GID_CHANGE: "GID_CHANGE",
          PKEY_CHANGE: "PKEY_CHANGE"}
+RETRY_EXC_ERR = 12
 DOWN, ACTIVE, ENOLINK = 1, 4, 67      # the last one: of a device with an internal error
 NIC = "h0/mlx5_0"
 
@@ -139,6 +140,19 @@ def death_beside(kind):
     return lambda lab: alike(lab, script)
 
 
+def death_beside_failed(lab):
+    """It has had its errors. The program has not stopped it, and hears of its device what it hears on stock."""
+    def script(ends):
+        bystander(ends, "rc")
+        ends.must("status", ends.number("fail", "FAILED"), RETRY_EXC_ERR)
+        ends.lab.fault("nic-internal-error", NIC)
+        ends.heard(FATAL)
+        ends.moved()
+        ends.talk()
+        return [ends.say("make cq", "MADE"), ends.number("port", "PORT")]
+    alike(lab, script)
+
+
 def channel_beside(kind):
     """A thread waits on a completion channel that only the bystander uses: its wait ends with the NIC."""
     def script(ends):
@@ -244,10 +258,13 @@ def death_then_connected(lab):
 
 
 def bystander_gone_before(lab):
-    """Who has left needs nothing."""
+    """Who has left needs nothing, nor who is stopped."""
     ends = Ends(lab, True)
     bystander(ends, "ud")
     ends.must("gone", ends.number("gone", "GONE"), 0)
+    for kind in ("ud", "rc"):
+        bystander(ends, kind)
+        ends.must("stopped", ends.number("stop", "STOPPED"), 0)
     ends.say("init uc", "INIT")
     lab.fault("nic-internal-error", NIC)
     ends.moved()
@@ -326,7 +343,7 @@ CASES = {
     **{f"channel_beside_{kind}": channel_beside(kind) for kind in ("ud", "uc", "rc")},
     **{f"port_beside_{kind}": port_beside(kind) for kind in ("ud", "uc", "rc")},
     **{f"death_then_{what}": death_then_made(what) for what in ("cq", "mr", "pd", "qp")},
-    **{f.__name__: f for f in (tables_move, death_alone, death_then_error, death_then_connected,
+    **{f.__name__: f for f in (tables_move, death_beside_failed, death_alone, death_then_error, death_then_connected,
                                bystander_gone_before, port_alone, port_then_connected, port_then_destroyed,
                                tables_move_meanwhile)},
 }

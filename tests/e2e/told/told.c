@@ -167,6 +167,26 @@ static void bystander_destroy(void)
 	say("GONE %d", ret ? ret : ibv_destroy_cq(b->cq));
 }
 
+/* It asks the nobody that it is connected with, until its retries have run out. */
+static void bystander_fail(void)
+{
+	struct bystander *b = &bystanders[n_bystanders - 1];
+	struct conn c = { .qp = b->qp, .cq = b->cq };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_wc wc;
+
+	must_zero(ibv_post_send(b->qp, &wr, &bad), "ibv_post_send of a bystander");
+	conn_poll(&c, &wc);
+	say("FAILED %d", wc.status);
+}
+
+static void bystander_stop(void)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	say("STOPPED %d", ibv_modify_qp(bystanders[n_bystanders - 1].qp, &attr, IBV_QP_STATE));
+}
+
 /* ---- words ---------------------------------------------------------------------------------- */
 
 static void talk(void)
@@ -251,6 +271,10 @@ static void obey(char *word)
 		listen_from_now();
 	else if (!strcmp(word, "connect"))
 		bystander_connect();
+	else if (!strcmp(word, "fail"))
+		bystander_fail();
+	else if (!strcmp(word, "stop"))
+		bystander_stop();
 	else if (!strcmp(word, "gone"))
 		bystander_destroy();
 	else if (!strcmp(word, "make"))
