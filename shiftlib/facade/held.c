@@ -60,19 +60,29 @@ static bool held_keep_death(struct sh_held *held, const struct sh_held_view *vie
 	return true;
 }
 
-static bool held_keep_port(struct sh_held *held, uint32_t i, bool down,
-			   const struct sh_held_who *who)
+static void held_tell_err(struct sh_held *held, uint32_t i)
 {
-	bool owed = held->port[i].err;
+	held->port[i].err = held->port[i].hushed = false;
+	held->port[i].told = true;
+}
 
-	assert(!owed || !held->port[i].told);
-	if (!down) { /* the program has not heard that it was down */
-		held->port[i].err = held->port[i].told = false;
-		return owed;
+/* A device may say twice that a port is up: soft-RoCE does so with each change of its netdev. */
+static bool held_keep_active(struct sh_held *held, uint32_t i)
+{
+	held->port[i].hushed |= held->port[i].err;
+	held->port[i].err = held->port[i].told = false;
+	return held->port[i].hushed;
+}
+
+static bool held_keep_err(struct sh_held *held, uint32_t i, const struct sh_held_who *who)
+{
+	assert(!held->port[i].err || !held->port[i].told);
+	if (held->port[i].told || held_needs(who)) {
+		held_tell_err(held, i);
+		return false;
 	}
-	held->port[i].told |= held_needs(who) != NULL;
-	held->port[i].err = !held->port[i].told;
-	return held->port[i].err;
+	held->port[i].err = true;
+	return true;
 }
 
 /* Why the changes of tables are due; NULL: they are part of a fault of which nobody hears. */
@@ -110,7 +120,9 @@ bool sh_held_keep(struct sh_held *held, const struct ibv_async_event *event,
 		return false;
 	if (bit)
 		return held_keep_table(held, i, bit, &view->port[i]);
-	return held_keep_port(held, i, event->event_type == IBV_EVENT_PORT_ERR, &view->port[i]);
+	if (event->event_type == IBV_EVENT_PORT_ACTIVE)
+		return held_keep_active(held, i);
+	return held_keep_err(held, i, &view->port[i]);
 }
 
 static const char *held_release_death(struct sh_held *held, const struct sh_held_view *view,
@@ -135,8 +147,7 @@ static const char *held_release_port(struct sh_held *held, uint32_t i,
 
 	event->element.port_num = (int)i + 1;
 	if (why) {
-		held->port[i].err = false;
-		held->port[i].told = true;
+		held_tell_err(held, i);
 		event->event_type = IBV_EVENT_PORT_ERR;
 		return why;
 	}

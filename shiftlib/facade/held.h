@@ -43,6 +43,7 @@ struct sh_held {
 	struct {
 		bool err;	/* PORT_ERR is owed, and PORT_ACTIVE has not come */
 		bool told;	/* PORT_ERR was told, and PORT_ACTIVE was not */
+		bool hushed;	/* the port's last fault was over before anybody heard of it */
 		uint8_t tables; /* bits of the changes of tables that are owed */
 	} port[SH_HELD_PORTS];
 };

@@ -62,6 +62,16 @@ static void dev_ud_dies(struct sn_dev *dev)
 			sn_qp_enter_error(qp);
 }
 
+/* Soft-RoCE (rxe_notify()) tells the state of its port again with each change of its netdev. */
+static void dev_tell_port(struct sn_dev *dev, bool up)
+{
+	int times = sn_nic_quirk(dev->nic, SN_QUIRK_PORT_TWICE) ? 2 : 1;
+
+	while (times--)
+		sn_async_event(dev->async_fd, 1, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR,
+			       NULL);
+}
+
 static void dev_port_events(struct sn_dev *dev)
 {
 	uint32_t up = atomic_load(&dev->nic->port_up);
@@ -72,8 +82,7 @@ static void dev_port_events(struct sn_dev *dev)
 	if (!up && sn_nic_quirk(dev->nic, SN_QUIRK_UD_DIES))
 		dev_ud_dies(dev);
 	if (!dev->fatal && !sn_nic_quirk(dev->nic, SN_QUIRK_NO_PORT_EVENT))
-		sn_async_event(dev->async_fd, 1, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR,
-			       NULL);
+		dev_tell_port(dev, up);
 }
 
 static void dev_gid_events(struct sn_dev *dev)

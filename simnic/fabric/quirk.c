@@ -38,6 +38,7 @@ int sn_quirk_find(const char *name)
 		[SN_QUIRK_UNBIND_IGNORED] = "unbind-ignored",
 		[SN_QUIRK_NULL_KEY_REFUSED] = "null-key-refused",
 		[SN_QUIRK_UMR_OFFSET_IGNORED] = "umr-offset-ignored",
+		[SN_QUIRK_PORT_TWICE] = "port-twice",
 	};
 
 	for (int quirk = 0; quirk < SN_QUIRKS; quirk++)

@@ -291,6 +291,25 @@ def port_alone(lab):
     ends.end()
 
 
+def port_twice(lab):
+    """A port that says twice that it is down, and twice that it is up, as soft-RoCE's does: stock hears all, a masked flap is none."""
+    def script(ends):
+        ends.lab.ctl("quirk", NIC, "port-twice")
+        if ends.shift:
+            ends.lab.fault("port-down", NIC)
+            ends.moved()
+            ends.kept(PORT_ERR, PORT_ERR)
+            ends.lab.fault("port-up", NIC)
+            ends.moved(2)
+            ends.kept(PORT_ERR, PORT_ERR, PORT_ACTIVE, PORT_ACTIVE)
+        bystander(ends, "ud")
+        ends.lab.fault("port-down", NIC)
+        ends.heard(PORT_ERR, PORT_ERR)
+        ends.lab.fault("port-up", NIC)
+        ends.heard(PORT_ERR, PORT_ERR, PORT_ACTIVE, PORT_ACTIVE)
+    alike(lab, script)
+
+
 def port_then_connected(lab):
     """A queue pair comes while the port is down, and is not protected: from then on it is told all."""
     ends = Ends(lab, True)
@@ -344,7 +363,7 @@ CASES = {
     **{f"port_beside_{kind}": port_beside(kind) for kind in ("ud", "uc", "rc")},
     **{f"death_then_{what}": death_then_made(what) for what in ("cq", "mr", "pd", "qp")},
     **{f.__name__: f for f in (tables_move, death_beside_failed, death_alone, death_then_error, death_then_connected,
-                               bystander_gone_before, port_alone, port_then_connected, port_then_destroyed,
+                               bystander_gone_before, port_alone, port_twice, port_then_connected, port_then_destroyed,
                                tables_move_meanwhile)},
 }
 

@@ -183,6 +183,30 @@ static void a_port_in_pairs(void **state)
 	assert_true(keeps(IBV_EVENT_PORT_ERR)); /* and the next fault is another one */
 }
 
+/* Soft-RoCE tells of a port again with each change of its netdev. */
+static void a_port_that_says_it_twice(void **state)
+{
+	lives(true, false);
+	assert_true(keeps(IBV_EVENT_PORT_ERR));
+	assert_true(keeps(IBV_EVENT_PORT_ERR));
+	assert_true(keeps(IBV_EVENT_PORT_ACTIVE));
+	assert_true(keeps(IBV_EVENT_PORT_ACTIVE)); /* the program has not heard that the port was down */
+	assert_true(keeps(IBV_EVENT_PORT_ACTIVE));
+	lives(true, true);
+	assert_int_equal(due(), -1);
+	for (int twice = 0; twice < 2; twice++)
+		assert_false(keeps(IBV_EVENT_PORT_ERR));
+	for (int twice = 0; twice < 2; twice++)
+		assert_false(keeps(IBV_EVENT_PORT_ACTIVE));
+}
+
+/* A port that comes up for the first time. */
+static void a_port_that_was_never_up(void **state)
+{
+	lives(true, false);
+	assert_false(keeps(IBV_EVENT_PORT_ACTIVE));
+}
+
 static void a_port_that_is_told_late(void **state)
 {
 	lives(true, false);
@@ -258,9 +282,10 @@ static void all_in_order(void **state)
 
 static uint64_t dice;
 
-/* What the program has heard: PORT_ERR and PORT_ACTIVE in turn. */
+/* What the program has heard: PORT_ACTIVE behind PORT_ERR only. */
 struct heard {
 	bool down, dead;
+	bool fault; /* the last fault of the port was told */
 	uint32_t deaths, gids;
 };
 
@@ -270,10 +295,9 @@ static void hear(struct heard *heard, int type)
 		heard->dead = true;
 		heard->deaths++;
 	} else if (type == IBV_EVENT_PORT_ERR) {
-		assert_false(heard->down);
-		heard->down = true;
+		heard->down = heard->fault = true;
 	} else if (type == IBV_EVENT_PORT_ACTIVE) {
-		assert_true(heard->down);
+		assert_true(heard->fault);
 		heard->down = false;
 	} else if (type == IBV_EVENT_GID_CHANGE) {
 		heard->gids++;
@@ -284,6 +308,8 @@ static void happens(struct heard *heard, enum ibv_event_type type)
 {
 	if (!keeps(type))
 		hear(heard, type);
+	else if (type == IBV_EVENT_PORT_ACTIVE)
+		heard->fault = false;
 }
 
 static void all_due(struct heard *heard)
@@ -308,7 +334,8 @@ static void story(void)
 		case 1:
 			down = !down;
 			view.port[0].fault = down && random_next(&dice) % 2;
-			happens(&heard, down ? IBV_EVENT_PORT_ERR : IBV_EVENT_PORT_ACTIVE);
+			for (int often = random_next(&dice) % 3 ? 1 : 2; often; often--)
+				happens(&heard, down ? IBV_EVENT_PORT_ERR : IBV_EVENT_PORT_ACTIVE);
 			break;
 		case 2:
 			moved = heard.gids + 1;
@@ -351,6 +378,8 @@ int main(void)
 		T(a_death_that_was_met),
 		T(a_death_outdoes_its_ports),
 		T(a_port_in_pairs),
+		T(a_port_that_says_it_twice),
+		T(a_port_that_was_never_up),
 		T(a_port_that_is_told_late),
 		T(each_port_by_itself),
 		T(tables_wait_for_their_port),
