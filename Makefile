@@ -19,8 +19,8 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 	proof proof-long model-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long again-long soak cases crossed gray-long \
 	valgrind programs \
 	pyverbs bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-regions bench-memory bench-kv \
-	bench-detect bench-scale bench-cluster bench-sdr bench-sdr-means \
-	bench-parity bench-bystanders bench-status bench-spread bench-txn figures figures-draw figures-publish sdr-figures sdr-long sdr-ring install clean
+	bench-detect bench-scale bench-cluster \
+	bench-parity bench-bystanders bench-status bench-spread bench-txn figures figures-draw figures-publish install clean
 
 all: build
 
@@ -48,7 +48,7 @@ help:
 	@echo "make crossed         1,000 rounds of connections made in crossed orders by 2 x 8 threads"
 	@echo "make gray-long       links that lose a packet in 1,000, and RUNS=100 of each kind of congestion, which must move nothing"
 	@echo "make valgrind        1,000 cycles of create and destroy under memcheck"
-	@echo "make fuzz            libFuzzer on values, messages and configuration, and on SDR's, $(MINUTES) minutes each"
+	@echo "make fuzz            libFuzzer on values, messages and configuration, $(MINUTES) minutes each"
 	@echo "make programs        MPI, training, PyTorch RPC, Mooncake, perftest through faults; gets them first"
 	@echo "make pyverbs         rdma-core's python tests, without SHIFT and with; docs/pyverbs.md"
 	@echo "make bench           bench-ab (no fault: stock against SHIFT) and bench-fallback"
@@ -61,8 +61,6 @@ help:
 	@echo "                     (3 s each; QUICK=1: 40; ONLY=death: episodes of that kind; SEED=n: that script)"
 	@echo "make bench-txn       SmallBank and TPC-C's new-order and payment by one-sided requests through faults, their books"
 	@echo "                     checked; per second over time (QUICK=1, ROUNDS=3, ONLY=tpcc; RANDOM=200: drawn faults)"
-	@echo "make bench-sdr       Writes over a long link that loses packets beside RC, with targets; by scheme, beside the model"
-	@echo "make bench-sdr-means SDR's and RC's times beside a simulation packet by packet, within 10 and 15 % (an hour and a half; QUICK=1: 10 minutes)"
 	@echo "make bench-status    what watching costs: time of an answer for 2 x 1,000 QPs, throughput beside it"
 	@echo "make bench-kv        what the KV costs, up to 4,096 instances against one redis-server"
 	@echo "make bench-control   control verbs, and the set-up of up to 4,096 queue pairs"
@@ -73,11 +71,9 @@ help:
 	@echo "make bench-scale     how long 1 to 4,096 queue pairs of a dying NIC take to flow again"
 	@echo "make bench-spread    a dead NIC of 4 and of 8: rates of all streams, an all-reduce; SHIFT_BACKUP=auto and spread (QUICK=1)"
 	@echo "make bench-cluster   models: goodput of jobs to 65,536 GPUs, a shared NIC, storms of 64 hosts; gets SimPy, SimGrid"
+	@echo "make sdr-help        the targets of SDR, a project of its own in sdr/"
 	@echo "make figures         takes all measurements and draws them into $(OUT)/figures; QUICK=1: a look"
 	@echo "make figures-draw    draws again what was measured (figures-publish: those of docs/figures)"
-	@echo "make sdr-figures     what SDR's paper claims beside what the model gives: $(OUT)/sdr-model.json, figures"
-	@echo "make sdr-long        SDR: 1,000 rounds of late packets on each backend, bursts, a pulled NIC, a ring's sum (an hour)"
-	@echo "make sdr-ring        SDR: sums over a ring of four hosts, SR beside hybrid and the ring's simulation, within MINUTES (35)"
 	@echo "make deb             Debian packages, into $(OUT)/packages; lintian has nothing to say"
 	@echo "make test-kernel     on Debian's own kernel with soft-RoCE, emulated by QEMU (10 minutes; CASE=pattern)"
 	@echo "make test-packages   they come and go in a copy of this system; dpkg is killed at every step"
@@ -183,8 +179,6 @@ valgrind: build
 
 fuzz: build
 	@python3 tests/fuzz/run_fuzz.py --build $(B) --seconds $$(( $(MINUTES) * 60 ))
-	@$(B)/out/bin/fuzz_sdr_ctrl -max_total_time=$$(( $(MINUTES) * 60 )) -max_len=8192 \
-		-artifact_prefix=$(B)/out/fuzz_sdr_
 
 # Status 77: skipped, with the reason printed.
 programs: build
@@ -226,13 +220,6 @@ bench-parity: build
 bench-bystanders: build
 	@python3 bench/bystanders.py --build $(B) --out $(OUT) $(if $(ONLY),--only $(ONLY)) \
 		$(if $(SEED),--seed $(SEED),--scripts $(if $(QUICK),40,$(SCRIPTS)))
-
-bench-sdr: build
-	@python3 bench/sdr/against.py --build $(B) --out $(OUT) $(if $(SEED),--seed $(SEED))
-	@python3 bench/sdr/completion.py --build $(B) --out $(OUT) --rounds $(or $(ROUNDS),3)
-
-bench-sdr-means: build
-	@python3 bench/sdr/means.py --build $(B) --out $(OUT) $(if $(SEED),--seed $(SEED)) $(if $(QUICK),--writes 25 --size 8M --rc-seconds 30)
 
 bench-txn: build
 	@python3 bench/txn.py --build $(B) --out $(OUT) $(if $(ONLY),--workload $(ONLY)) $(if $(ROUNDS),--runs $(ROUNDS)) \
@@ -282,21 +269,6 @@ figures-draw: deps
 figures-publish: figures-draw
 	@cp $(OUT)/figures/*.svg docs/figures/
 
-sdr-long: build
-	@SDR_BURST_ROUNDS=10000 $(B)/out/bin/sdr_burst_test
-	@SDR_LONG=1 python3 tests/sdr/e2e/nics_e2e.py --build $(B) late pulled back left given_back unequal
-	@SDR_LONG=1 python3 tests/sdr/e2e/sdr_e2e.py --build $(B) schemes link bursts allreduce
-	@SDR_LONG=1 python3 tests/sdr/e2e/timed_e2e.py --build $(B) stalled silent
-	@$(B)/out/bin/sdr_sim --seconds 600
-	@python3 -B tests/sdr/model/model_test.py packets --points 200
-	@python3 bench/sdr/ring.py --build $(B) --out $(OUT)
-
-sdr-ring: build
-	@python3 bench/sdr/ring.py --build $(B) --out $(OUT) --minutes $(or $(MINUTES),35)
-
-sdr-figures: deps
-	@python3 bench/sdr/figures.py --out $(OUT) $(if $(QUICK),--quick)
-
 .PHONY: deb test-packages
 deb: deps
 	@./scripts/make-deb.sh $(OUT)/packages
@@ -308,6 +280,8 @@ test-packages: deb
 .PHONY: test-kernel
 test-kernel: build deb
 	@python3 tests/kernel/lane.py --build $(B) --out $(OUT) --debs $(OUT)/packages $(if $(CASE),--case '$(CASE)')
+
+include sdr/sdr.mk
 
 install: build
 	@cmake --install $(B)

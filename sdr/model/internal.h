@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The distributions behind include/sdr/model.h; sdrmodel/ has the same in Python, and says why. */
+/* The distributions behind sdr/include/sdr/model.h; sdrmodel/ has the same in Python, and says why. */
 #ifndef SDR_MODEL_INTERNAL_H
 #define SDR_MODEL_INTERNAL_H
 
-#include "include/sdr/model.h"
+#include "sdr/include/sdr/model.h"
 
 enum { SDR_MODEL_POINTS = 256 }; /* of a mixture over many numbers of failed submessages */
 

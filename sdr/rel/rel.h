@@ -8,7 +8,7 @@
 #ifndef SDR_REL_REL_H
 #define SDR_REL_REL_H
 
-#include "include/sdr/model.h"
+#include "sdr/include/sdr/model.h"
 #include "sdr/core/bitmap.h"
 
 #include <stddef.h>
@@ -188,7 +188,7 @@ int sdr_choose(const struct sdr_estimate *e, double rate_bps, uint32_t chunk, ui
 	       enum sdr_code_kind code, double max_sent, struct sdr_choice *choice);
 /*
  * Bytes of a chunk, where the application names none: a packet, so that nothing is sent again, or restored, but what was lost; more
- * where an ACK could not tell of all chunks of a message otherwise. tools/sdr/model.c has the same rule.
+ * where an ACK could not tell of all chunks of a message otherwise. sdr/tools/model.c has the same rule.
  */
 uint32_t sdr_choose_chunk(uint64_t max_msg_size, uint32_t packet);
 

@@ -3,7 +3,7 @@
 #ifndef SDR_SHELL_INTERNAL_H
 #define SDR_SHELL_INTERNAL_H
 
-#include "include/sdr/rel.h"
+#include "sdr/include/sdr/rel.h"
 #include "sdr/core/core.h"
 #include "sdr/core/join.h"
 #include "sdr/nic/nic.h"

@@ -86,8 +86,9 @@ def check_page(root, page, targets, alerts, linked):
 def main():
     root = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else
                            os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-    with open(os.path.join(root, "Makefile"), encoding="utf-8") as f:
-        targets = set(re.findall(r"^([a-z][a-z -]*):", f.read(), re.M))
+    targets = set()
+    for makefile in ("Makefile", "sdr/sdr.mk"):
+        targets |= set(re.findall(r"^([a-z][a-z -]*):", pages.read(root, makefile), re.M))
     targets = {word for line in targets for word in line.split()} | {"help"}
     alerts = set(re.findall(r"alert: (\w+)", pages.read(root, RULES)))
     wrong, linked, from_index = [], set(), set()
@@ -96,7 +97,7 @@ def main():
         links = from_index if page == INDEX else linked
         wrong += [f"{page}:{n}: {what}" for n, what in check_page(root, page, targets, alerts, links)]
     wrong += [f"{INDEX} does not lead to {page}" for page in found
-              if page.startswith("docs/") and page != INDEX and page not in from_index]
+              if page.startswith(("docs/", "sdr/docs/")) and page != INDEX and page not in from_index]
     print("\n".join(wrong) if wrong else f"{len(found)} pages, {len(linked | from_index)} links")
     return 1 if wrong else 0
 

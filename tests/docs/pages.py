@@ -53,9 +53,10 @@ class Block:
 
 
 def pages(root):
-    """README.md, CONTRIBUTING.md and all of docs, as paths from the root."""
+    """README.md, CONTRIBUTING.md and all of docs, SDR's, too, as paths from the root."""
     found = ["README.md", "CONTRIBUTING.md"]
-    found += glob.glob("docs/**/*.md", root_dir=root, recursive=True)
+    for folder in ("docs", "sdr/docs"):
+        found += glob.glob(f"{folder}/**/*.md", root_dir=root, recursive=True)
     return sorted(found, key=lambda name: (name.count("/"), name))
 
 
@@ -120,7 +121,7 @@ def prose(root, page):
 
 def man_examples(root):
     """What stands as it is in the EXAMPLES sections of the man pages, as blocks that are not run."""
-    for path in sorted(glob.glob("docs/man/*.[1-8]", root_dir=root)):
+    for path in sorted(path for folder in ("docs", "sdr/docs") for path in glob.glob(f"{folder}/man/*.[1-8]", root_dir=root)):
         block, inside, verbatim = None, False, False
         for n, line in enumerate(read(root, path).split("\n"), 1):
             if line in (".nf", ".fi"):

@@ -27,6 +27,7 @@ CLOCKS = ["pthread.h", "threads.h", "time.h", "sys/time.h", "sys/timerfd.h", "sy
 NOT_SIMNIC = ["providers/*", "shiftlib/*", "libibverbs/*", "kvclient/*"] + STORES
 
 SDR_NEVER = NOT_SIMNIC + CLOCKS + DIRECT_VERBS + ["simnic/*", "infiniband/*", "rdma/*"]
+SDR_INSIDE = [f"sdr/{folder}/*" for folder in ("core", "rel", "nic", "shell", "code", "model")]
 
 # What each folder of shiftlib/ may include besides itself, shift.h and news.h; the lowest first. None
 # may include one that comes behind it: what must be told upwards goes through news.h.
@@ -107,7 +108,7 @@ RULES = [
      "may": ["OWN", "simnic/fabric/*", "simnic/device/device.h"], "never": NOT_SIMNIC},
     {"module": "simnic/ctl", "files": ["simnic/ctl/*"],
      "may": ["OWN", "simnic/fabric/*"], "never": NOT_SIMNIC},
-    {"module": "tools", "files": ["tools/*"], "but": ["tools/probe/*", "tools/sdr/*"],
+    {"module": "tools", "files": ["tools/*"], "but": ["tools/probe/*"],
      "may": ["tools/*", "kvclient/kv.h", "shiftlib/backup/*.h",
              "shiftlib/base/date.h", "shiftlib/base/run_dir.h", "shiftlib/base/settings.h",
              "shiftlib/control/version.h"],
@@ -124,28 +125,28 @@ RULES = [
     {"module": "sdr/core", "files": ["sdr/core/*"], "may": ["OWN"],
      "system": PURE_C + ["stdatomic.h"], "never": SDR_NEVER},
     {"module": "sdr/rel", "files": ["sdr/rel/*"],
-     "may": ["OWN", "sdr/core/*.h", "include/sdr/model.h"],
+     "may": ["OWN", "sdr/core/*.h", "sdr/include/sdr/model.h"],
      "system": PURE_C + ["stdatomic.h"], "never": SDR_NEVER},
-    {"module": "sdr/model", "files": ["sdr/model/*"], "may": ["OWN", "include/sdr/model.h"],
+    {"module": "sdr/model", "files": ["sdr/model/*"], "may": ["OWN", "sdr/include/sdr/model.h"],
      "system": PURE_C + ["math.h"], "never": SDR_NEVER},
     {"module": "sdr/nic", "files": ["sdr/nic/*"], "but": ["sdr/nic/root.c"], "may": ["OWN"],
      "never": NOT_SIMNIC + DIRECT_VERBS + ["simnic/*", "sdr/core/*", "sdr/rel/*", "pthread.h", "time.h"]},
     {"module": "sdr/nic/root.c", "files": ["sdr/nic/root.c"], "may": ["OWN"],  # of mlx5 alone
      "never": NOT_SIMNIC + ["simnic/*", "sdr/core/*", "sdr/rel/*", "pthread.h", "time.h"]},
     {"module": "sdr/shell", "files": ["sdr/shell/*"],
-     "may": ["OWN", "include/sdr/*", "sdr/core/*.h", "sdr/rel/*.h", "sdr/nic/nic.h", "sdr/code/code.h"],
+     "may": ["OWN", "sdr/include/sdr/*", "sdr/core/*.h", "sdr/rel/*.h", "sdr/nic/nic.h", "sdr/code/code.h"],
      "never": NOT_SIMNIC + DIRECT_VERBS + ["simnic/*"]},
-    {"module": "tools/sdr", "files": ["tools/sdr/*"], "but": ["tools/sdr/rc.c"],
-     "may": ["OWN", "include/sdr/*", "kvclient/kv.h"],
-     "never": ["shiftlib/*", "providers/*", "simnic/*", "sdr/*", "infiniband/*"] + STORES},
-    {"module": "tools/sdr/rc.c", "files": ["tools/sdr/rc.c"],  # what SDR is compared with: plain verbs
-     "may": ["OWN", "include/sdr/*"],
-     "never": ["shiftlib/*", "providers/*", "simnic/*", "sdr/*"] + DIRECT_VERBS + STORES},
+    {"module": "sdr/tools", "files": ["sdr/tools/*"], "but": ["sdr/tools/rc.c"],
+     "may": ["OWN", "sdr/include/sdr/*", "kvclient/kv.h"],
+     "never": ["shiftlib/*", "providers/*", "simnic/*", "infiniband/*"] + SDR_INSIDE + STORES},
+    {"module": "sdr/tools/rc.c", "files": ["sdr/tools/rc.c"],  # what SDR is compared with: plain verbs
+     "may": ["OWN", "sdr/include/sdr/*"],
+     "never": ["shiftlib/*", "providers/*", "simnic/*"] + SDR_INSIDE + DIRECT_VERBS + STORES},
     {"module": "sdr/code", "files": ["sdr/code/*"], "may": ["OWN"],
      "system": PURE_C + ["stdlib.h", "isa-l.h"], "never": SDR_NEVER},
     {"module": "sdr/code without the library", "files": ["sdr/code/*"], "but": ["sdr/code/mds.c"],
      "may": ["OWN"], "never": ["isa-l.h", "isa-l/*"]},
-    {"module": "SDR's headers", "files": ["include/sdr/*"], "may": ["include/sdr/*"],
+    {"module": "SDR's headers", "files": ["sdr/include/sdr/*"], "may": ["sdr/include/sdr/*"],
      "never": SDR_NEVER},
 ] + list(shiftlib_rules())
 
@@ -323,7 +324,7 @@ def borrowed(texts):
 
 def read_tree(root):
     texts = {}
-    for top in sorted({rule["files"][0].split("/")[0] for rule in RULES}):
+    for top in sorted({rule["files"][0].split("/")[0] for rule in RULES} | {"include"}):
         for folder, _, names in os.walk(os.path.join(root, top)):
             for name in names:
                 if name.endswith((".c", ".h")):
@@ -350,7 +351,7 @@ def self_test():
         "simnic/fabric/fabric.h": "", "simnic/device/device.h": '#include "simnic/fabric/fabric.h"\n',
         "simnic/device/qp.h": "", "simnic/host/ctx.h": "", "simnic/ctl/simnicctl.h": "", "tools/shiftctl.h": '#include "shiftlib/backup/map.h"\n',
         "shiftlib/backup/map.h": "", "sdr/core/core.h": "", "sdr/rel/rel.h": "",
-        "include/sdr/model.h": "",
+        "sdr/include/sdr/model.h": "",
     }
     bad = [
         ("libibverbs/a.c", '#include "kvclient/kv.h"'),
@@ -416,9 +417,9 @@ def self_test():
         ("sdr/nic/a.c", "#include <infiniband/mlx5dv.h>"),
         ("sdr/nic/root.c", '#include "sdr/core/core.h"'),
         ("sdr/code/gf.c", "#include <isa-l.h>"),
-        ("include/sdr/model.h", '#include "sdr/core/core.h"'),
-        ("tools/sdr/a.c", "#include <infiniband/verbs.h>"),
-        ("tools/sdr/rc.c", "#include <infiniband/mlx5dv.h>"),
+        ("sdr/include/sdr/model.h", '#include "sdr/core/core.h"'),
+        ("sdr/tools/a.c", "#include <infiniband/verbs.h>"),
+        ("sdr/tools/rc.c", "#include <infiniband/mlx5dv.h>"),
     ]
     good = [
         ("libibverbs/a.c", '#include <infiniband/verbs.h>\n#include "shiftlib/shift.h"'),
@@ -440,9 +441,9 @@ def self_test():
         ("simnic/ctl/a.c", '#include "simnic/fabric/fabric.h"'),
         ("tools/a.c", '#include "tools/shiftctl.h"\n#include "kvclient/kv.h"'),
         ("tools/probe/a.c", "#include <infiniband/mlx5dv.h>"),
-        ("sdr/rel/a.c", '#include "sdr/core/core.h"\n#include "include/sdr/model.h"'),
+        ("sdr/rel/a.c", '#include "sdr/core/core.h"\n#include "sdr/include/sdr/model.h"'),
         ("sdr/code/mds.c", "#include <isa-l.h>"),
-        ("tools/sdr/rc.c", "#include <infiniband/verbs.h>"),
+        ("sdr/tools/rc.c", "#include <infiniband/verbs.h>"),
     ]
     wrong = [f"not found: {line} in {path}" for path, line in bad
              if not any(v.startswith(path) for v in check({**base, path: line}))]

@@ -51,7 +51,7 @@ def main():
     wrong += [f"{name} is described, but cannot be set in shift.conf, or the other way round"
               for name in sorted((documented - {"SHIFT_CONF"}) ^ settable)]
     wrong += read_plainly(root)
-    for page in sorted(glob.glob(os.path.join(root, "docs/man/*.[1-8]"))):
+    for page in sorted(path for folder in ("docs", "sdr/docs") for path in glob.glob(os.path.join(root, folder, "man/*.[1-8]"))):
         if shutil.which("groff"):
             said = subprocess.run(["groff", "-man", "-Tascii", "-ww", "-z", page], text=True,
                                   capture_output=True, check=False).stderr

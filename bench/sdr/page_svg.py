@@ -1,1 +1,0 @@
-../page_svg.py

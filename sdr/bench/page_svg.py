@@ -1,0 +1,1 @@
+../../bench/page_svg.py
