@@ -38,7 +38,10 @@ static bool chosen(const char *choice, const struct shift_provider *engine)
 	return is_auto(choice) || !strcmp(choice, engine->name);
 }
 
-/* What a driver makes of plain verbs is known where it was tried: who names the engine takes what was read for it. */
+/*
+ * True if the engine may take the NIC. A driver is known with plain verbs only where it was tried;
+ * a user who names the engine accepts what was learned by reading.
+ */
 static bool serves(const char *choice, const struct shift_provider *engine,
 		   const struct sp_candidate *nic)
 {
@@ -94,7 +97,10 @@ void sp_keys_changed(void)
 
 /* ---- what a driver does by itself ------------------------------------------------------------ */
 
-/* Any engine that is for the device would do; the first one knows more. */
+/*
+ * Returns the first engine that serves the device: any such engine would do, but the first knows
+ * more.
+ */
 static const struct shift_provider *knows(struct ibv_device *device)
 {
 	for (uint32_t i = 0; i < SP_ENGINES; i++)

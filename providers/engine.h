@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The shell's calls of an engine. Each finds the engine by the object that it is about; what the
- * calls do is said beside the tables of operations (cq.h, srq.h, qp.h, move.h). Data verbs do not
- * come here: the function pointers of a context lead them straight to the engine.
+ * The shell's calls of an engine. Each call finds the engine by its object; the tables of
+ * operations (cq.h, srq.h, qp.h, move.h) say what the calls do. Data verbs do not come here: the
+ * function pointers of a context lead them straight to the engine.
  */
 #ifndef SHIFT_ENGINE_H
 #define SHIFT_ENGINE_H
@@ -13,30 +13,38 @@
 
 /* -- without an object: over the table of engines, engine.c ----------------------------------- */
 
-/* By number, the first choice first. */
+/* Engines by number, the first choice first. */
 const struct shift_provider *sp_engine_at(uint32_t number);
 uint32_t sp_engine_number(const struct shift_provider *engine);
 
-/* Before it is opened. */
+/* A NIC before it is opened. */
 struct sp_candidate {
 	struct ibv_device *device;
-	bool tried; /* its driver was, with the engines for any device: auto takes no other there */
+	/*
+	 * true if the driver was tried with the engines for any device: auto takes no other there
+	 */
+	bool tried;
 };
 
 /* SHIFT_ENGINE: the name of an engine, or auto. NULL is auto. */
 bool sp_engine_named(const char *choice);
-/* Is there an engine of that choice for this device? */
+/* True if an engine of that choice serves this device. */
 bool sp_engine_serves(const char *choice, const struct sp_candidate *nic);
-/* The first engine of that choice which is for all of these, a NIC and its backups; NULL: none. */
+/*
+ * Returns the first engine of that choice that serves all of these, a NIC and its backups; NULL:
+ * none.
+ */
 const struct shift_provider *sp_engine_choose(const char *choice, const struct sp_candidate *nics,
 					      uint32_t n);
-/* Can the device be driven by an engine of that choice? If not, the last one's reason. */
+/*
+ * True if an engine of that choice can drive the device; else why_not is the last engine's reason.
+ */
 bool sp_probe(const char *choice, struct ibv_context *ctx, const char **why_not);
 void sp_keys_changed(void);
 
 /*
- * What a driver does by itself is read by the engine that knows this driver best, whichever drives the
- * QPs: shift_provider has what they do.
+ * Questions about a driver. The engine that knows this driver best answers them, whichever engine
+ * drives the QPs; shift_provider says what they do.
  */
 void sp_key_command(struct ibv_context *ctx, const struct ib_uverbs_ioctl_hdr *command,
 		    struct sp_key_command *out);

@@ -11,8 +11,8 @@
 #define LOCK_NAP_NS 50000
 
 /*
- * Who does not get on by yielding may keep the other one from its core by its own priority. nanosleep(3) is a
- * cancellation point, and who waits here may hold another lock.
+ * A waiter that does not get on by yielding may keep the holder from its core by its own priority.
+ * nanosleep(3) is a cancellation point, and a waiter may hold another lock.
  */
 void sp_lock_give_way(uint32_t round)
 {
@@ -24,7 +24,7 @@ void sp_lock_give_way(uint32_t round)
 		syscall(SYS_nanosleep, &nap, NULL);
 }
 
-/* Held for memory operations only, so a few rounds do; then let the holder run. */
+/* A lock is held for memory operations only, so a few rounds do; then let the holder run. */
 __attribute__((noinline, cold)) void sp_lock_wait(struct sp_lock *lock)
 {
 	for (uint32_t round = 0;; round++) {

@@ -14,12 +14,12 @@ struct sp_lock {
 };
 
 void sp_lock_wait(struct sp_lock *lock);
-/* A round of waiting for a thread that has little left to do. */
+/* Waits a round for a thread that has little left to do. */
 void sp_lock_give_way(uint32_t round);
 
 static inline __attribute__((always_inline)) bool sp_trylock(struct sp_lock *lock)
 {
-	/* as one bit that is set: two instructions on x86, where an exchange takes four */
+	/* set one bit: two instructions on x86, where an exchange takes four */
 	return !(atomic_fetch_or_explicit(&lock->held, 1, memory_order_acquire) & 1);
 }
 

@@ -35,8 +35,8 @@ struct ib_uverbs_ioctl_hdr;
 
 struct sp_key_command {
 	enum { SP_KEY_NONE, SP_KEY_MADE, SP_KEY_GONE, SP_QP_SET } what;
-	uint32_t object; /* its handle, among all of the context */
-	uint32_t pd;	 /* MADE: the number of its PD, or SP_PD_ANY */
+	uint32_t object; /* handle of the object, among all of the context */
+	uint32_t pd;	 /* MADE: number of the PD, or SP_PD_ANY */
 };
 
 struct sp_dmabuf {
@@ -46,13 +46,15 @@ struct sp_dmabuf {
 	uint32_t flags; /* not 0 */
 };
 
-/* What an engine is like, where that matters to the shell, which never asks for its name. */
+/* The properties of an engine that matter to the shell, which never asks for its name. */
 enum sp_trait {
-	SP_SHARES_CQ = 1 << 0,	/* QPs that it does not drive may stay on a CQ that it drives */
+	/* QPs that the engine does not drive may stay on a CQ that it drives */
+	SP_SHARES_CQ = 1 << 0,
 	SP_ANY_DEVICE = 1 << 1, /* carriers may lie on devices of other vendors */
 	SP_OWN_STATE_WORD =
 		1 << 2, /* ibv_qp.state is the provider's to read until its flush was seen */
-	SP_HIDDEN_SENDS = 1 << 3,  /* it posts requests of its own: queues are made one larger */
+	/* the engine posts requests of its own: queues are made one larger */
+	SP_HIDDEN_SENDS = 1 << 3,
 	SP_PROVIDER_ARMS = 1 << 4, /* the provider arms CQs, and must hear of their events */
 	SP_OWN_CQ_SIZE = 1 << 5,   /* a driven CQ's ibv_cq.cqe is read around a resize alone */
 };
@@ -61,45 +63,49 @@ struct shift_provider {
 	const char *name;
 	uint32_t traits; /* enum sp_trait */
 
-	/* Is a device one of those that the engine is for? By its driver, not by its name. */
+	/* True if the engine is for the device. By its driver, not by its name. */
 	bool (*serves)(struct ibv_device *device);
 
-	/* Has anything that this process has loaded a way to rings that the provider made (direct verbs)? */
+	/*
+	 * True if anything that this process has loaded has a way to rings that the provider made
+	 * (direct verbs).
+	 */
 	bool (*direct_verbs)(void);
 
-	/* Can this engine drive the QPs of this device? No side effect. */
+	/* True if this engine can drive the QPs of this device. No side effect. */
 	bool (*probe)(struct ibv_context *ctx, const char **why_not);
 
 	/*
-	 * dev_init: once per context, after open. install: also points
-	 * ctx->ops.{post_send,post_recv,poll_cq,req_notify_cq} at the engine (the
-	 * application's contexts; not SHIFT's own). Undriven objects of an installed context
-	 * are handed to the saved functions.
+	 * dev_init: called once per context, after open. install: also points
+	 * ctx->ops.{post_send,post_recv,poll_cq,req_notify_cq} at the engine (the application's
+	 * contexts; not SHIFT's own). Undriven objects of an installed context are handed to the
+	 * saved functions.
 	 */
 	int (*dev_init)(struct ibv_context *ctx, bool install, const struct sp_callbacks *cb,
 			struct sp_dev **out);
 	void (*dev_uninit)(struct sp_dev *dev);
 
 	/*
-	 * [shell] A translation that lkey or rkey gave may be wrong from now on: its key was taken
-	 * away or stands for another. Behind the change of what they look up, and before the memory
-	 * is given up. Queues remember translations; not a missing one, so a new key needs no call.
-	 * Takes no lock.
+	 * [shell] Notes that a translation that lkey or rkey gave may be wrong from now on: its key
+	 * was taken away or stands for another. Behind the change of what they look up, and before
+	 * the memory is given up. Queues remember translations, but not a missing one, so a new key
+	 * needs no call. Takes no lock.
 	 */
 	void (*keys_changed)(void);
 
 	/*
-	 * What a command of the program to the kernel's driver did to memory keys (DEVX). SP_QP_SET: it set something
-	 * of a queue pair, and `object` is that one's handle.
+	 * Tells what a program's command to the kernel's driver did to memory keys (DEVX).
+	 * SP_QP_SET: it set something of a queue pair, and `object` is that one's handle.
 	 */
 	void (*key_command)(const struct ib_uverbs_ioctl_hdr *command, struct sp_key_command *out);
 	/*
-	 * Of a dma-buf that the provider registered by itself: its own flags, out of what it added to the
-	 * command. -EINVAL: they cannot be told. And the same on another device.
+	 * Returns the flags of a dma-buf that the provider registered by itself, out of what it
+	 * added to the command. -EINVAL: they cannot be told. dmabuf_reg does the same on another
+	 * device.
 	 */
 	int (*dmabuf_flags)(const void *driver, uint32_t *flags);
 	struct ibv_mr *(*dmabuf_reg)(struct ibv_pd *pd, const struct sp_dmabuf *buf);
-	/* By which such commands name it; SP_PD_ANY: not known. */
+	/* Returns the number by which such commands name the PD; SP_PD_ANY: not known. */
 	uint32_t (*pd_number)(struct ibv_pd *pd);
 
 	struct sp_cq_ops cq;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* How the receives of a shared queue are shared out among NICs: each by the carriers that take there. */
+/*
+ * The sharing of a shared queue's receives among NICs: each gets a share by the carriers that take
+ * there.
+ */
 #ifndef SHIFT_SHARE_H
 #define SHIFT_SHARE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Has a, with its users, fewer receives for each of them than b? */
+/* True if a, with its users, has fewer receives for each of them than b. */
 static inline bool sp_share_fewer(uint32_t receives_a, uint32_t users_a, uint32_t receives_b,
 				  uint32_t users_b)
 {
@@ -14,9 +17,10 @@ static inline bool sp_share_fewer(uint32_t receives_a, uint32_t users_a, uint32_
 }
 
 /*
- * How a ring stands among those with as many receives for each user: the lowest number gets the next receive. The program took
- * one there: it goes to the front, as traffic is there. A receive was taken back from there: it goes to the end, so that one
- * receive visits all rings and does not go back to where nobody has used it.
+ * The order of rings with as many receives for each user: the lowest number gets the next receive.
+ * A ring where the program took a receive goes to the front, as traffic is there. A ring from which
+ * a receive was taken back goes to the end, so that one receive visits all rings and does not go
+ * back to where nobody has used it.
  */
 struct sp_share_turns {
 	int64_t front, end;
@@ -37,7 +41,7 @@ static inline uint32_t sp_share_part(uint32_t receives, uint32_t users, uint32_t
 	return all_users ? (uint32_t)((uint64_t)receives * users / all_users) : 0;
 }
 
-/* What a ring has beyond its part; its last receive is none of that. */
+/* Returns what a ring has beyond its part; its last receive is none of that. */
 static inline uint32_t sp_share_surplus(uint32_t receives, uint32_t part)
 {
 	uint32_t keeps = part ? part : 1;
@@ -45,7 +49,7 @@ static inline uint32_t sp_share_surplus(uint32_t receives, uint32_t part)
 	return receives > keeps ? receives - keeps : 0;
 }
 
-/* Less than a quarter of its part. */
+/* True if a ring has less than a quarter of its part. */
 static inline bool sp_share_in_want(uint32_t receives, uint32_t part)
 {
 	return receives * 4ull < part;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Tables from a handle or a QPN to an object of ours, mapped as large as they can become. A slot is read
- * without a look at the table; before it is written it must have been reserved. Only pieces with reserved
- * slots can be written, so that a program which locks its memory (mlockall) pays for those alone: of a
- * piece that cannot, the kernel locks the one page of zeros that it has.
+ * Tables from a handle or a QPN to an object of ours, mapped as large as they can become. A slot is
+ * read without a look at the table; before it is written it must have been reserved. Only pieces
+ * with reserved slots can be written, so that a program which locks its memory (mlockall) pays for
+ * those alone: of other pieces the kernel locks its one page of zeros.
  */
 #ifndef SHIFT_TABLE_H
 #define SHIFT_TABLE_H
@@ -25,11 +25,11 @@ struct sp_table {
 	_Atomic(uint64_t) writable[SP_TABLE_WORDS]; /* a bit for each piece */
 };
 
-/* At most SP_TABLE_MAX slots, all NULL. 0 or -ENOMEM. */
+/* Maps at most SP_TABLE_MAX slots, all NULL. 0 or -ENOMEM. */
 int sp_table_map(struct sp_table *table, uint32_t slots);
 void sp_table_unmap(struct sp_table *table);
 
-/* By any thread, for good. 0; -ERANGE: there is no such slot; -ENOMEM. */
+/* Reserves a slot for good, by any thread. 0; -ERANGE: there is no such slot; -ENOMEM. */
 int sp_table_reserve(struct sp_table *table, uint32_t slot);
 
 #pragma GCC visibility pop
