@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* ibv_req_notify_cq: who waits for an event of a CQ, and whether it was told. */
+/*
+ * Arming a CQ (ibv_req_notify_cq): whether the application waits for an event, and whether it was
+ * told.
+ */
 #include "providers/ledger/backlog.h"
 #include "providers/ledger/failed.h"
 
@@ -8,7 +11,7 @@ static bool armings_open(struct led_armings *armings)
 	return atomic_load(&armings->count) != atomic_load(&armings->told);
 }
 
-/* Does the application wait for an event, and for which? */
+/* Returns the event that the application waits for. */
 enum led_armed led_cq_armed(struct sp_cq *cq)
 {
 	if (armings_open(&cq->armings[LED_ARMED_ANY]))
@@ -17,7 +20,7 @@ enum led_armed led_cq_armed(struct sp_cq *cq)
 							       : LED_ARMED_NOT;
 }
 
-/* An event answers all armings so far. Without the lock. */
+/* Answers all armings so far by one event. Called without the lock. */
 bool led_cq_event_read(struct sp_cq_ring *ring)
 {
 	for (int kind = LED_ARMED_ANY; kind < LED_ARMED_NOT; kind++) {
@@ -28,7 +31,7 @@ bool led_cq_event_read(struct sp_cq_ring *ring)
 	return atomic_load_explicit(&ring->cq->slow_to_arm, memory_order_relaxed);
 }
 
-/* Its own ring is armed. */
+/* Arms the other rings; the application's own is armed already. */
 static LED_NOINLINE int arm_others(struct sp_cq *cq, enum led_armed kind, int err)
 {
 	bool solicited = kind == LED_ARMED_SOLICITED;
@@ -38,8 +41,8 @@ static LED_NOINLINE int arm_others(struct sp_cq *cq, enum led_armed kind, int er
 		if (r->live)
 			(void)r->dev->saved.req_notify_cq(r->real, solicited);
 	if (cq->slow)
-		err = 0; /* one of them is a dead NIC's */
-	/* as a NIC does for completions behind the consumer index */
+		err = 0; /* a ring is a dead NIC's */
+	/* an event, as from a NIC for completions behind the consumer index */
 	if (led_has_ahead(cq) || cq->first || cq->marked || led_failed_waiting(cq))
 		led_backlog_event(cq, true);
 	sp_unlock(&cq->lock);
@@ -47,9 +50,10 @@ static LED_NOINLINE int arm_others(struct sp_cq *cq, enum led_armed kind, int er
 }
 
 /*
- * Without the lock: first the provider's CQ, then the count, then whether there is more than that. Who takes
- * completions out of it, or has some that no device will tell of, does the same from the other end. And who
- * reads an event takes what is counted for answered: an arming behind the event is not yet.
+ * Arms without the lock: first the provider's CQ, then the count; then it asks whether there is
+ * more than that CQ. A thread that takes completions out of the CQ, or has some that no device will
+ * tell of, goes the other way round. A thread that reads an event counts as answered what is
+ * counted then: an arming behind the event is not yet.
  */
 LED_INLINE int arm(struct sp_cq *cq, struct ibv_cq *ibv, int solicited_only, enum led_armed kind)
 {
@@ -62,8 +66,8 @@ LED_INLINE int arm(struct sp_cq *cq, struct ibv_cq *ibv, int solicited_only, enu
 }
 
 /*
- * Who drives it meanwhile shows it first, and asks for armings then: it hears of this one, or this one sees that
- * it is driven.
+ * A thread that drives the CQ meanwhile publishes it first, and asks for armings then: it hears of
+ * this one, or this one sees that the CQ is driven.
  */
 static LED_NOINLINE int arm_unknown(struct ibv_cq *ibv, int solicited_only)
 {

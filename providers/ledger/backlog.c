@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* All under the CQ's lock, but for the event. */
+/* The backlog of a CQ. Under the CQ's lock, except for the event. */
 #include <stdlib.h>
 
 #include "providers/ledger/backlog.h"
@@ -43,7 +43,7 @@ int led_backlog_reserve(struct sp_cq *cq, uint32_t n)
 	}
 }
 
-/* Were there any that nobody has answered? */
+/* True if there were armings that nobody has answered; answers them. */
 static bool armings_answer(struct led_armings *armings)
 {
 	uint32_t told = atomic_load(&armings->told), count;
@@ -56,7 +56,7 @@ static bool armings_answer(struct led_armings *armings)
 	return true;
 }
 
-/* An event for an application that waits for one: once per arming. Any lock may be held. */
+/* Hands an event to an application that waits for one, once per arming. Any lock may be held. */
 void led_backlog_event(struct sp_cq *cq, bool solicited)
 {
 	__sync_synchronize();
@@ -68,9 +68,10 @@ void led_backlog_event(struct sp_cq *cq, bool solicited)
 }
 
 /*
- * Room was reserved under the same hold of the lock. No event: the provider's CQ was armed if the application
- * waits, so its device tells of what it completed. A second event, read instead of that one, would let the
- * application arm before the provider has heard of the first: and then nobody tells of the next.
+ * Room was reserved under the same hold of the lock. No event: the provider's CQ was armed if the
+ * application waits, so its device tells of what it completed. A second event, read instead of that
+ * one, would let the application arm before the provider has heard of the first: then nobody tells
+ * of the next.
  */
 void led_backlog_keep(struct sp_cq *cq, const struct ibv_wc *wc, const struct led_taken *taken)
 {
@@ -87,7 +88,7 @@ void led_backlog_keep(struct sp_cq *cq, const struct ibv_wc *wc, const struct le
 	led_cq_slow(cq, true);
 }
 
-/* The same of one that no device has completed. */
+/* Appends a completion that no device has made, and hands out an event. */
 void led_backlog_push(struct sp_cq *cq, const struct ibv_wc *wc, const struct led_taken *taken)
 {
 	led_backlog_keep(cq, wc, taken);
@@ -116,7 +117,10 @@ bool led_ahead_pop(struct sp_cq *cq, struct ibv_wc *wc)
 	return true;
 }
 
-/* Of that queue pair, or its sends alone: how many are ahead. The others move up, if they are dropped. */
+/*
+ * Counts the completions that are ahead for that queue pair, or for its sends alone. If they are
+ * dropped, the others move up.
+ */
 static uint32_t ahead_of(struct sp_cq *cq, const struct sp_qp *qp, bool sends, bool drop)
 {
 	struct led_ahead *ahead = &cq->ahead;
@@ -134,7 +138,7 @@ static uint32_t ahead_of(struct sp_cq *cq, const struct sp_qp *qp, bool sends, b
 	return n;
 }
 
-/* Forget the completions of a QP that is reset or destroyed. */
+/* Forgets the completions of a QP that is reset or destroyed. */
 void led_backlog_drop(struct sp_cq *cq, const struct sp_qp *qp)
 {
 	struct led_entry **at = &cq->first, *e;
@@ -151,7 +155,10 @@ void led_backlog_drop(struct sp_cq *cq, const struct sp_qp *qp)
 	cq->last = at;
 }
 
-/* Completions of that carrier's sends which the application has not seen: how many; they are dropped. */
+/*
+ * Counts the completions of that carrier's sends that the application has not seen, and drops them
+ * unless count_only.
+ */
 uint32_t led_backlog_take_back(struct sp_cq *cq, const struct sp_carrier *c, bool count_only)
 {
 	struct led_entry **at = &cq->first, *e;

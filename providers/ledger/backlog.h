@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Completions that were taken out of a ring by a collect, or made by settle. */
+/* The backlog of a CQ: completions that a collect took out of a ring, or that settle made. */
 #ifndef LED_BACKLOG_H
 #define LED_BACKLOG_H
 
@@ -18,7 +18,7 @@ void led_backlog_drop(struct sp_cq *cq, const struct sp_qp *qp);
 uint32_t led_backlog_take_back(struct sp_cq *cq, const struct sp_carrier *c, bool count_only);
 void led_backlog_free(struct sp_cq *cq);
 
-/* A completion of a send that no NIC made. */
+/* Makes the completion of a send that no NIC has completed. */
 void led_soft_send(const struct sp_qp *qp, uint32_t n, enum ibv_wc_status status,
 		   uint32_t vendor_err, struct ibv_wc *wc);
 

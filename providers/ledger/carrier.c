@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Real QPs that carry driven ones. */
+/* Carriers: the real QPs that carry driven ones. */
 #include <stdlib.h>
 
 #include "providers/ledger/backlog.h"
@@ -50,7 +50,7 @@ int led_carrier_make(struct sp_qp *qp, struct sp_dev *dev, struct ibv_qp *real,
 	return 0;
 }
 
-/* All locks held. */
+/* Publishes a carrier. All locks held. */
 void led_carrier_publish(struct sp_qp *qp, struct sp_carrier *c)
 {
 	c->next = qp->carriers;
@@ -59,8 +59,8 @@ void led_carrier_publish(struct sp_qp *qp, struct sp_carrier *c)
 }
 
 /*
- * All locks held. What it completed and nobody has polled is dropped when it is: its receives of a
- * shared queue have been accounted for, as the shell collects first, and recovers the rest.
+ * All locks held. Completions that nobody has polled are dropped when they are polled: the receives
+ * of a shared queue have been accounted for, as the shell collects first, and recovers the rest.
  */
 void led_carrier_retract(struct sp_carrier *c)
 {
@@ -75,7 +75,7 @@ void led_carrier_seal(struct sp_carrier *c)
 	atomic_fetch_or(&c->attn, LED_ATTN_SQ_SEALED | LED_ATTN_RQ_SEALED);
 }
 
-/* Marks are used from now on, and looked at with each completion. sq_lock held. */
+/* Makes each completion of this QP look at marks from now on. sq_lock held. */
 void led_carriers_each(struct sp_qp *qp)
 {
 	atomic_store(&qp->sq.marks_used, true);
@@ -100,7 +100,10 @@ static bool holds_all(const struct sp_qp *qp, const struct ibv_qp_cap *caps)
 		(caps->max_recv_wr >= qp->rq.max_post && caps->max_recv_sge >= qp->rq.max_sge));
 }
 
-/* Completions that an earlier owner of the number left behind are taken out while they are nobody's. */
+/*
+ * Takes out the completions that an earlier owner of the number left behind, while they are
+ * nobody's.
+ */
 static int clear_number(struct sp_dev *dev, const struct ibv_qp *real, struct sp_cq *scq,
 			struct sp_cq *rcq)
 {
@@ -155,7 +158,7 @@ void led_carrier_del(struct sp_carrier *c)
 	struct sp_carrier **at;
 	bool husk = !c->next; /* carrier 0 */
 
-	if (c->srq) { /* receives that it took, and that nobody has seen, go back to the queue */
+	if (c->srq) { /* receives that the carrier took and nobody has seen go back to the queue */
 		led_carrier_seal(c);
 		(void)led_cq_collect(qp->rcq);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* A real QP that carries a driven one. */
+/* The carrier: a real QP that carries a driven one. */
 #ifndef LED_CARRIER_H
 #define LED_CARRIER_H
 
@@ -13,22 +13,22 @@ enum led_attn {
 	LED_ATTN_SQ_SEALED = 1, /* drop send completions */
 	LED_ATTN_RQ_SEALED = 2, /* drop receive completions */
 	LED_ATTN_PROGRESS = 4,	/* report the first good one */
-	LED_ATTN_EACH = 8,   /* of a shared queue, its provider's own, or with marks: one by one */
-	LED_ATTN_NAMED = 16, /* its number is not the one that the application knows */
+	LED_ATTN_EACH = 8,	/* one by one: a shared queue, the provider's own QP, or marks */
+	LED_ATTN_NAMED = 16,	/* the QP number is not the one that the application knows */
 };
 
 /* sp_carrier.err_mode: what became of the carrier's first error completion. */
 enum led_err_mode {
 	LED_ERR_NONE,
-	LED_ERR_PASS,	  /* it and all later ones went to the application */
-	LED_ERR_WITHHOLD, /* they are counted and kept from it */
+	LED_ERR_PASS,	  /* passed to the application, as all later ones */
+	LED_ERR_WITHHOLD, /* counted and kept from the application, as all later ones */
 };
 
-/* A request of our own, a signaled WRITE of no bytes. Its completion is that of all before it. */
+/* A request of our own: a signaled WRITE of no bytes. Its completion is that of all before it. */
 struct led_hidden {
 	union led_send slot;
-	uint32_t n; /* the request that comes behind it */
-	bool out;   /* under the send CQ's lock */
+	uint32_t n; /* number of the request behind it */
+	bool out;   /* posted and not complete; under the send CQ's lock */
 };
 
 enum led_hidden_kind {
@@ -37,7 +37,7 @@ enum led_hidden_kind {
 	LED_HIDDEN_KINDS,
 };
 
-/* Under the QP's sq_lock: log.c. */
+/* The carrier's log (log.c). Under the QP's sq_lock. */
 struct led_log {
 	bool on;
 	struct sp_log at;
@@ -52,28 +52,32 @@ struct sp_carrier {
 	_Atomic uint32_t attn;
 	uint32_t app_qpn;
 	uint32_t qpn, epoch;
-	bool xlat;	   /* keys differ from the application's */
-	bool left;	   /* no longer active: nothing in it counts */
-	bool recalled;	   /* what was acknowledged is outstanding again */
-	uint32_t acked;	   /* recalled: what the tail was */
-	uint32_t first;	   /* the first request that it got */
-	uint32_t psn, mtu; /* of its first packet; of its path, 0: not known */
+	bool xlat;	   /* true if keys differ from the application's */
+	bool left;	   /* true if no longer active: nothing in the carrier counts */
+	bool recalled;	   /* true if what was acknowledged is outstanding again */
+	uint32_t acked;	   /* tail before the recall */
+	uint32_t first;	   /* number of the first request that the carrier got */
+	uint32_t psn, mtu; /* PSN of the first packet; MTU of the path, 0: not known */
 	bool sring_live, rring_live;
 	struct sp_cq_ring *sring, *rring;
 	_Atomic uint32_t err_mode;
 	_Atomic uint32_t app_status, app_vendor; /* first error that is not a flush */
-	bool sq_err;		   /* a send error was seen; under the send CQ's lock */
-	bool rq_err;		   /* a receive error; under the receive CQ's lock */
-	bool mute;		   /* it takes no marker: no flush of it can be made to be seen */
-	struct sp_srq_ring *srq;   /* where its receives come from; NULL: its own queue */
-	bool srq_user;		   /* it takes receives there; under the shared queue's lock */
-	_Atomic bool last_receive; /* it takes no more, and has completed those it took */
+	bool sq_err; /* true if a send error was seen; under the send CQ's lock */
+	/* true if a receive error was seen; under the receive CQ's lock */
+	bool rq_err;
+	/* true if the QP takes no marker: no flush of it can be made visible */
+	bool mute;
+	struct sp_srq_ring *srq; /* source of the receives; NULL: the QP's own queue */
+	/* true if it takes receives there; under the shared queue's lock */
+	bool srq_user;
+	/* true if it takes no more receives and has completed those it took */
+	_Atomic bool last_receive;
 	struct sp_carrier *next;
 	struct led_hidden hidden[LED_HIDDEN_KINDS];
 	struct led_log log;
 };
 
-/* Of a QPN whose QP is not driven any more: what still completes is nobody's. */
+/* The entry of a QPN whose QP is not driven any more: what still completes there is nobody's. */
 extern struct sp_carrier led_carrier_gone;
 
 int led_carrier_make(struct sp_qp *qp, struct sp_dev *dev, struct ibv_qp *real,

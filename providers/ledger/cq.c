@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* ibv_poll_cq, and what becomes of a completion that the provider gave. */
+/* Polling a CQ (ibv_poll_cq), and what becomes of each completion that the provider gave. */
 #include <assert.h>
 #include <endian.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 /* -- one completion ---------------------------------------------------------------------------- */
 
-/* Is it the address of a slot? Then of which request, if it is outstanding. */
+/* True if wr_id is the address of a slot; *n is then the request there, if it is outstanding. */
 bool led_slot_number(const struct sp_qp *qp, uint64_t wr_id, uint32_t *n)
 {
 	uint64_t at = wr_id - (uintptr_t)qp->sq.slots;
@@ -32,7 +32,7 @@ struct led_hidden *led_hidden_of(struct sp_carrier *c, uint64_t wr_id)
 	return NULL;
 }
 
-/* All before request n are complete. Their slots are free from here on. */
+/* Completes all requests before n. Their slots are free from here on. */
 void led_advance(struct sp_qp *qp, uint32_t n)
 {
 	if (led_unlikely(atomic_load_explicit(&qp->sq.marks_used, memory_order_relaxed)))
@@ -41,7 +41,7 @@ void led_advance(struct sp_qp *qp, uint32_t n)
 	atomic_store_explicit(&qp->tail, n, memory_order_release);
 }
 
-/* False: it is none that the application asked for. */
+/* Completes a send. False: the application did not ask for this completion. */
 LED_INLINE bool take_send(struct sp_carrier *c, struct ibv_wc *wc)
 {
 	struct sp_qp *qp = c->qp;
@@ -76,9 +76,10 @@ LED_INLINE bool take_recv(struct sp_carrier *c, struct ibv_wc *wc)
 }
 
 /*
- * The opcode of an error says nothing. Where both queues complete here, what tells them apart is that
- * the wr_id of a send is the address of a slot, which nothing of the application's lies at. What is
- * posted cannot be asked: a completion may be polled before its post returns.
+ * True if the completion is a send's. The opcode of an error says nothing. If both queues complete
+ * here, the wr_id tells them apart: of a send it is the address of a slot, where nothing of the
+ * application's lies. The outstanding posts cannot tell, as a completion may be polled before its
+ * post returns.
  */
 static bool is_send(const struct sp_cq_ring *ring, struct sp_carrier *c, const struct ibv_wc *wc)
 {
@@ -93,7 +94,7 @@ static bool is_send(const struct sp_cq_ring *ring, struct sp_carrier *c, const s
 	       led_log_is(qp, wc->wr_id);
 }
 
-/* A carrier with something to look for. False: drop this completion. */
+/* Looks closer at a carrier's completion. False: drop it. */
 static bool take_attn(struct sp_carrier *c, const struct ibv_wc *wc, bool send)
 {
 	uint32_t attn = atomic_load(&c->attn);
@@ -109,7 +110,7 @@ static bool take_attn(struct sp_carrier *c, const struct ibv_wc *wc, bool send)
 	return true;
 }
 
-/* Of a QP that its provider posts: only what it took of a shared queue is ours. */
+/* A QP whose posts go straight to its provider: only what it took of a shared queue is ours. */
 static bool take_plain(struct sp_carrier *c, struct ibv_wc *wc)
 {
 	if (!c->srq || (wc->status == IBV_WC_SUCCESS && !(wc->opcode & IBV_WC_RECV)) ||
@@ -144,13 +145,13 @@ LED_INLINE bool take(struct sp_cq_ring *ring, struct ibv_wc *wc, struct led_take
 	return send ? take_send(c, wc) : take_recv(c, wc);
 }
 
-/* False: nothing for the application in it. The CQ's lock is held. */
+/* Takes one completion. False: it has nothing for the application. The CQ's lock is held. */
 bool led_take(struct sp_cq_ring *ring, struct ibv_wc *wc, struct led_taken *taken)
 {
 	return take(ring, wc, taken);
 }
 
-/* -- delivered requests behind one that runs again ---------------------------------------------- */
+/* -- delivered requests behind one that runs again --------------------------------------------- */
 
 void led_marked_link(struct sp_qp *qp)
 {
@@ -175,7 +176,7 @@ void led_marked_unlink(struct sp_qp *qp)
 	qp->marked = 0;
 }
 
-/* All before it is complete, and so is this one. False: it needs no completion. */
+/* The request is complete as all before it are. False: it needs no completion. */
 static bool marked_pass(struct sp_qp *qp, struct ibv_wc *wc)
 {
 	uint32_t n = led_tail(qp);
@@ -188,7 +189,7 @@ static bool marked_pass(struct sp_qp *qp, struct ibv_wc *wc)
 	return signaled;
 }
 
-/* The next completion of this kind. The CQ's lock is held. */
+/* Returns the next completion of a delivered request. The CQ's lock is held. */
 bool led_marked_next(struct sp_cq *cq, struct ibv_wc *wc, struct led_taken *taken)
 {
 	struct sp_qp *qp, *next;
@@ -208,7 +209,7 @@ bool led_marked_next(struct sp_cq *cq, struct ibv_wc *wc, struct led_taken *take
 
 /* -- polling ----------------------------------------------------------------------------------- */
 
-/* Must pollers look elsewhere than into the application's own ring? */
+/* Recomputes whether pollers must look elsewhere than into the application's own ring. */
 void led_cq_refresh(struct sp_cq *cq)
 {
 	bool more = led_has_ahead(cq) || cq->first || cq->failed_tx || cq->failed_rx || cq->marked;
@@ -219,7 +220,7 @@ void led_cq_refresh(struct sp_cq *cq)
 	cq->slow |= cq->watched;
 }
 
-/* Who arms need not know of it. */
+/* A thread that arms need not know. */
 void led_cq_watch_locked(struct sp_cq *cq)
 {
 	if (!cq->dev->cb->owed)
@@ -235,7 +236,10 @@ void led_cq_watch(struct sp_cq *cq)
 	sp_unlock(&cq->lock);
 }
 
-/* A poll of a watched one found nothing: has the poller to give way, behind the locks? The lock is held. */
+/*
+ * Called when a poll of a watched CQ found nothing; true: the poller has to give way, behind the
+ * locks. The lock is held.
+ */
 bool led_cq_owed(struct sp_cq *cq)
 {
 	const struct sp_callbacks *cb = cq->dev->cb;
@@ -248,7 +252,7 @@ bool led_cq_owed(struct sp_cq *cq)
 
 enum step {
 	STEP_EMPTY, /* the rings have nothing */
-	STEP_TOOK,  /* something that is not the application's: it may have ended what waited */
+	STEP_TOOK,  /* a completion that is not the application's: it may have ended a wait */
 	STEP_SHOWN,
 };
 
@@ -277,8 +281,8 @@ static enum step rings_step(struct sp_cq *cq, struct ibv_wc *wc)
 }
 
 /*
- * The next completion of a CQ with more than one ring: the backlog first, as it is older than
- * what the rings hold, then failed QPs, then the rings in turn.
+ * Returns the next completion of a CQ with more than one ring: the backlog first, as it is older
+ * than what the rings hold, then failed QPs, then the rings in turn.
  */
 bool led_cq_next(struct sp_cq *cq, struct ibv_wc *wc)
 {
@@ -294,7 +298,7 @@ bool led_cq_next(struct sp_cq *cq, struct ibv_wc *wc)
 	return step == STEP_SHOWN;
 }
 
-/* Status and opcode in one word: is it a good completion of that queue? */
+/* True for a good completion of that queue: compares status and opcode as one word. */
 LED_INLINE bool is_good(const struct ibv_wc *wc, bool send)
 {
 	const uint64_t recv = (uint64_t)IBV_WC_RECV << 32;
@@ -312,7 +316,7 @@ LED_INLINE bool in_run(const struct ibv_wc *wc, uint32_t qpn, bool send)
 	return wc->qp_num == qpn && is_good(wc, send);
 }
 
-/* All requests up to the one in that slot are complete, and none has a mark. */
+/* Completes all requests up to the one in that slot; none of them has a mark. */
 LED_INLINE void sent_up_to(struct sp_qp *qp, uint32_t number)
 {
 	uint32_t tail = atomic_load_explicit(&qp->tail, memory_order_relaxed);
@@ -322,8 +326,8 @@ LED_INLINE void sent_up_to(struct sp_qp *qp, uint32_t number)
 }
 
 /*
- * How far, from wc to end, good completions of that carrier's send queue go: nothing to look for, none
- * is hidden, and all that complete were asked for by the application. They are accounted for at once.
+ * Returns the end of the run, from wc, of good completions of that carrier's send queue: nothing to
+ * look for, none hidden, and all asked for by the application. They are accounted for at once.
  */
 LED_INLINE struct ibv_wc *sends_run(struct sp_carrier *c, struct ibv_wc *wc,
 				    const struct ibv_wc *end)
@@ -373,7 +377,7 @@ LED_INLINE uint32_t attn_of(const struct sp_carrier *c)
 	return atomic_load_explicit(&c->attn, memory_order_relaxed);
 }
 
-/* How far, from wc to end, they are as most; wc: the first needs a closer look. */
+/* Returns the end of the run, from wc, of usual completions; wc: the first needs a closer look. */
 LED_INLINE struct ibv_wc *take_run(struct sp_cq_ring *ring, struct ibv_wc *wc,
 				   const struct ibv_wc *end)
 {
@@ -393,7 +397,7 @@ LED_INLINE struct ibv_wc *take_run(struct sp_cq_ring *ring, struct ibv_wc *wc,
 	return to;
 }
 
-/* The same of one alone, and a send: what programs with a few requests under way poll. */
+/* Takes one completion alone, of a send: what programs with a few requests under way poll. */
 LED_INLINE bool take_send_alone(struct sp_cq_ring *ring, struct ibv_wc *wc)
 {
 	struct sp_carrier *c = led_carrier_of(ring->carriers, wc->qp_num);
@@ -413,7 +417,10 @@ LED_INLINE bool take_send_alone(struct sp_cq_ring *ring, struct ibv_wc *wc)
 	return true;
 }
 
-/* From wc to end, those for the application, in their order: how many. */
+/*
+ * Takes all completions from wc to end. Returns how many are the application's; these move up, in
+ * order.
+ */
 static int take_all(struct sp_cq_ring *ring, struct ibv_wc *wc, const struct ibv_wc *end)
 {
 	struct ibv_wc *to = wc, *from, *behind;
@@ -434,7 +441,7 @@ static int take_all(struct sp_cq_ring *ring, struct ibv_wc *wc, const struct ibv
 	return (int)(to - first);
 }
 
-/* Some of n completions were withheld. Is there more for the rest of the places? */
+/* Polls again for the places that stayed free, as some of n completions were withheld. */
 static LED_NOINLINE int poll_again(struct sp_cq_ring *ring, int got, int n, struct ibv_wc *wc)
 {
 	int asked, polled;
@@ -456,7 +463,7 @@ static LED_NOINLINE int take_more(struct sp_cq_ring *ring, int got, int polled, 
 	return got < polled && polled == n ? poll_again(ring, got, n, wc) : got;
 }
 
-/* Of n places, so many were filled. */
+/* Returns how many of n places the application gets filled. */
 static LED_HOT int take_polled(struct sp_cq_ring *ring, int polled, int n, struct ibv_wc *wc)
 {
 	struct ibv_wc *to = take_run(ring, wc, wc + polled);
@@ -466,7 +473,6 @@ static LED_HOT int take_polled(struct sp_cq_ring *ring, int polled, int n, struc
 	return take_more(ring, (int)(to - wc), polled, n, wc);
 }
 
-/* One ring alone. */
 LED_INLINE int poll_ring(struct sp_cq_ring *ring, int n, struct ibv_wc *wc)
 {
 	int polled = ring->poll(ring->real, n, wc);
@@ -474,7 +480,10 @@ LED_INLINE int poll_ring(struct sp_cq_ring *ring, int n, struct ibv_wc *wc)
 	return polled > 0 ? take_polled(ring, polled, n, wc) : polled;
 }
 
-/* After a move: ring by ring, as one ring alone is polled; who filled up comes last next time. */
+/*
+ * Polls each ring in turn, as after a move; the ring that filled the last place comes last next
+ * time.
+ */
 static int poll_rings(struct sp_cq *cq, int n, struct ibv_wc *wc)
 {
 	struct sp_cq_ring *first = cq->turn, *r = first;
@@ -536,7 +545,10 @@ int led_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	return got;
 }
 
-/* So many (not 0) were polled into `ahead`, of a CQ that has its own ring alone: how many are to be shown. */
+/*
+ * Takes `got` (not 0) completions that were polled into `ahead`, of a CQ with its own ring alone.
+ * Returns how many are to be shown.
+ */
 int led_cq_take_ahead(struct sp_cq *cq, int got)
 {
 	struct led_ahead *ahead = &cq->ahead;

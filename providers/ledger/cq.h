@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Driven CQs. */
+/* The ledger's completion queue. */
 #ifndef LED_CQ_H
 #define LED_CQ_H
 
@@ -12,17 +12,17 @@ struct sp_cq_ring {
 	const struct shift_provider *engine;
 	struct ibv_cq *real;
 	int (*poll)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
-	_Atomic(struct sp_carrier *) *carriers; /* of dev */
+	_Atomic(struct sp_carrier *) *carriers; /* the table of dev */
 	struct sp_dev *dev;
-	uint32_t live; /* carriers that may complete here; those that were left do not count */
+	uint32_t live; /* number of carriers that may complete here, without those that were left */
 	struct sp_cq_ring *next;
 };
 
 /* A completion that was taken out of its ring, or made. */
 struct led_entry {
 	struct ibv_wc wc;
-	struct sp_qp *qp; /* NULL: nobody's of ours */
-	uint32_t epoch;	  /* of the carrier that completed it; UINT32_MAX: none */
+	struct sp_qp *qp; /* the queue pair; NULL: none of ours */
+	uint32_t epoch;	  /* epoch of the carrier that completed it; UINT32_MAX: none */
 	bool send;
 	struct led_entry *next;
 };
@@ -38,14 +38,15 @@ enum led_armed {
 	LED_ARMED_NOT,
 };
 
-/* Armings of one kind; told: what count was when an event was handed out. */
+/* Armings of one kind. told: the count when an event was handed out. */
 struct led_armings {
 	_Atomic uint32_t count, told;
 };
 
 /*
- * Of a CQ that is polled by ibv_start_poll: what the provider gave at once, and what of it is still to be
- * shown. It is complete, and all of it was in the application's own ring. Under the lock.
+ * Completions ahead of ibv_start_poll and ibv_next_poll: what the provider gave at once, and the
+ * part still to be shown. All of it was in the application's own ring, and is accounted for. Under
+ * the lock.
  */
 struct led_ahead {
 	struct ibv_wc wc[LED_BATCH];
@@ -54,45 +55,54 @@ struct led_ahead {
 
 struct sp_cq {
 	struct sp_lock lock;
-	uint32_t slow; /* others than the application's own ring may have completions; under lock */
+	/* true if others than the application's own ring may have completions; under lock */
+	uint32_t slow;
 	const struct shift_provider *engine;
-	int (*arm)(struct ibv_cq *cq, int solicited_only); /* the provider's own */
-	struct sp_cq_ring ring; /* the application's own; then those of other NICs */
-	uint32_t polls, looked; /* calls so far, and what they were when the shell looked */
-	int places; /* of the poll under way, as room: in registers they would cost more */
+	int (*arm)(struct ibv_cq *cq, int solicited_only); /* the provider's own function */
+	struct sp_cq_ring ring; /* the application's own ring; behind it those of other NICs */
+	uint32_t polls, looked; /* polls so far; and their number when the shell looked */
+	/* arguments of the poll under way, as room: in registers they would cost more */
+	int places;
 	struct ibv_wc *room;
 
 	struct led_entry *first, **last, *free;
 	struct led_chunk *chunks;
 	struct sp_qp *failed_tx, *failed_rx;
-	struct sp_qp *marked;	 /* with requests that are DELIVERED and not complete */
-	struct sp_qp *qps;	 /* that send here */
-	struct sp_qp *stand_ins; /* that receive here, from what stands in for their shared queue */
+	struct sp_qp *marked; /* QPs with requests that are DELIVERED and not complete */
+	struct sp_qp *qps;    /* QPs that send here */
+	/* QPs that receive here, from the stand-in of their shared queue */
+	struct sp_qp *stand_ins;
 	struct sp_cq_ring *turn;
 	struct led_armings armings[LED_ARMED_NOT]; /* by enum led_armed */
-	_Atomic bool slow_to_arm;		   /* as slow, for those without the lock */
-	uint32_t users;				   /* QPs bound; under lock */
+	_Atomic bool slow_to_arm;		   /* copy of slow for those without the lock */
+	uint32_t users;				   /* number of QPs bound; under lock */
 	struct ibv_cq *ibv;
 	struct sp_dev *dev;
 	void *cookie;
-	bool watched; /* polls that find nothing ask whether the shell's threads get on; under lock */
+	/* true if polls that find nothing ask whether the shell's threads get on; under lock */
+	bool watched;
 
 	bool ex;
 	struct sp_lock ex_lock;
-	const struct ibv_wc *now; /* of start_poll and next_poll; owned by the holder of ex_lock */
-	struct ibv_wc cur;	  /* where it lies if it does not in ahead; likewise */
+	/* completion of start_poll and next_poll; owned by the holder of ex_lock */
+	const struct ibv_wc *now;
+	/* place of a completion that is not in ahead; owned by the holder of ex_lock */
+	struct ibv_wc cur;
 	struct led_ahead ahead;
 	struct ibv_cq_ex saved_ex;
 };
 
-/* What take() found out about a completion, for who keeps it. */
+/* The findings of take() about a completion, for the backlog. */
 struct led_taken {
 	struct sp_qp *qp;
 	uint32_t epoch;
 	bool send;
 };
 
-/* The lock is held. Who arms is to see it before anything else that is done now; not so its end. */
+/*
+ * Sets slow. The lock is held. A thread that arms must see the rise before anything else that is
+ * done now; the fall may come later.
+ */
 LED_INLINE void led_cq_slow(struct sp_cq *cq, bool on)
 {
 	cq->slow = on;
@@ -102,7 +112,7 @@ LED_INLINE void led_cq_slow(struct sp_cq *cq, bool on)
 		atomic_store_explicit(&cq->slow_to_arm, false, memory_order_release);
 }
 
-/* The lock is held. */
+/* True if completions are ahead. The lock is held. */
 LED_INLINE bool led_has_ahead(const struct sp_cq *cq)
 {
 	return cq->ahead.at != cq->ahead.end;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * ibv_start_poll, ibv_next_poll, ibv_end_poll and the readers: over ibv_poll_cq, so that a completion made in
- * software, or by another NIC, reads the same. The provider's own start_poll would hold a lock of its own to
- * end_poll, in code of the application's that may wait for just what a move would bring. ex_lock keeps other
- * start_polls out; the CQ's own lock is taken only to step, so that the shell can collect between two steps.
+ * Polling by ibv_start_poll, ibv_next_poll, ibv_end_poll and the readers: over ibv_poll_cq, so that
+ * a completion made in software, or by another NIC, reads the same. The provider's own start_poll
+ * would hold a lock of its own to end_poll, and the application's code in between may wait for just
+ * what a move would bring. ex_lock keeps other start_polls out; the CQ's own lock is taken only to
+ * step, so that the shell can collect between two steps.
  */
 #include "providers/ledger/backlog.h"
 
@@ -30,7 +31,7 @@ LED_INLINE int show_none(struct sp_cq *cq)
 	return ENOENT;
 }
 
-/* The caller gives way when it has no lock any more. */
+/* Returns EAGAIN if the caller has to give way once it holds no lock. */
 LED_INLINE int show_none_owed(struct sp_cq *cq)
 {
 	bool owed = cq->watched && led_cq_owed(cq);
@@ -39,7 +40,6 @@ LED_INLINE int show_none_owed(struct sp_cq *cq)
 	return owed ? EAGAIN : ENOENT;
 }
 
-/* There may be no more ahead behind it. */
 static LED_NOINLINE int show_last(struct sp_cq *cq, struct ibv_cq_ex *ex, const struct ibv_wc *wc)
 {
 	led_cq_refresh(cq);
@@ -55,7 +55,7 @@ LED_INLINE int show_ahead(struct sp_cq *cq, struct ibv_cq_ex *ex)
 	return show(cq, ex, wc);
 }
 
-/* Who wants more behind this one may ask. */
+/* A caller that wants more behind this completion asks again. */
 static LED_NOINLINE int step_slow(struct sp_cq *cq, struct ibv_cq_ex *ex)
 {
 	bool found = led_cq_next(cq, &cq->cur);
@@ -66,7 +66,8 @@ static LED_NOINLINE int step_slow(struct sp_cq *cq, struct ibv_cq_ex *ex)
 }
 
 /*
- * Nothing is ahead. Who arms meanwhile does so before the ring is looked at, or asks what was found there.
+ * Nothing is ahead. A thread that arms meanwhile does so before the ring is looked at, or asks what
+ * was found there.
  */
 LED_INLINE int more(struct sp_cq *cq, struct ibv_cq_ex *ex)
 {
@@ -102,7 +103,6 @@ static LED_HOT int start_more(struct sp_cq *cq, struct ibv_cq_ex *ex)
 	return ret;
 }
 
-/* Others have a lock. */
 static LED_NOINLINE int start_late(struct sp_cq *cq, struct ibv_cq_ex *ex)
 {
 	sp_lock(&cq->ex_lock);
@@ -129,7 +129,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	return led_has_ahead(cq) ? show_ahead(cq, ex) : start_more(cq, ex);
 }
 
-/* Where there were fewer than asked for, there are no more. */
+/* If the provider gave fewer than asked for, there are no more. */
 static LED_HOT int next_more(struct sp_cq *cq, struct ibv_cq_ex *ex)
 {
 	if (cq->slow || cq->ahead.end == cq->ahead.wc + LED_BATCH)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Contexts: which the engine is for, what is found by a handle or a QPN, and the verbs taken over. */
+/* Contexts: devices the engine serves, tables by handle and QPN, and the verbs taken over. */
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -13,7 +13,10 @@ struct sp_dev *led_devs[LED_MAX_FD];
 _Atomic(struct sp_qp *) *led_qps[LED_MAX_FD];
 _Atomic(struct sp_cq *) *led_cqs[LED_MAX_FD];
 
-/* iWARP connects by its connection manager only, and has no datagrams; others have no RC. */
+/*
+ * True for RoCE and InfiniBand. iWARP connects by its connection manager only, and has no
+ * datagrams; others have no RC.
+ */
 bool led_serves(struct ibv_device *device)
 {
 	return device->transport_type == IBV_TRANSPORT_IB && device->node_type == IBV_NODE_CA;
@@ -62,7 +65,10 @@ static bool provider_is(const struct ibv_context *ctx, const char *const *who, s
 	return false;
 }
 
-/* Linux 6.1: who raises the event when a QP has taken its last receive of a shared queue. */
+/*
+ * True if the driver raises the event when a QP has taken its last receive of a shared queue (Linux
+ * 6.1).
+ */
 static bool tells_last(const struct ibv_context *ctx)
 {
 	static const char *const who[] = { "libmlx5", "libmlx4",   "libbnxt_re",
@@ -72,8 +78,9 @@ static bool tells_last(const struct ibv_context *ctx)
 }
 
 /*
- * Linux 6.1, rxe: a request that cannot be made a packet of ends with IBV_WC_LOC_QP_OP_ERR. So does one
- * whose interface is down or whose peer has no route, and one with a local key that names no memory.
+ * True if a request that cannot be made a packet of ends with IBV_WC_LOC_QP_OP_ERR (rxe, Linux
+ * 6.1). Then so does one whose interface is down or whose peer has no route, and one with a local
+ * key that names no memory.
  */
 static bool down_is_op(const struct ibv_context *ctx)
 {
@@ -82,7 +89,10 @@ static bool down_is_op(const struct ibv_context *ctx)
 	return provider_is(ctx, who, sizeof(who) / sizeof(who[0]));
 }
 
-/* rxe's library (rdma-core 44) has faults in ibv_wr_*: the ledger keeps what is built, and posts a list. */
+/*
+ * True if ibv_wr_* may be forwarded. rxe's library (rdma-core 44) has faults there: the ledger
+ * keeps what is built, and posts a list.
+ */
 static bool forwards_wr(const struct ibv_context *ctx)
 {
 	static const char *const not_by[] = { "librxe" };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Contexts, and what is found by a handle or a QPN. */
+/* The context, and its tables by handle and QPN. */
 #ifndef LED_DEV_H
 #define LED_DEV_H
 
@@ -11,21 +11,26 @@ struct sp_dev {
 	struct ibv_context *ctx;
 	const struct shift_provider *engine;
 	const struct sp_callbacks *cb;
-	struct ibv_context_ops saved;		/* the provider's own */
+	struct ibv_context_ops saved;		/* the provider's verbs */
 	_Atomic(struct sp_qp *) *qps;		/* by handle; application contexts only */
-	_Atomic(struct sp_cq *) *cqs;		/* by handle; likewise */
-	_Atomic(struct sp_srq *) *srqs;		/* by handle; likewise */
+	_Atomic(struct sp_cq *) *cqs;		/* by handle; application contexts only */
+	_Atomic(struct sp_srq *) *srqs;		/* by handle; application contexts only */
 	_Atomic(struct sp_carrier *) *carriers; /* by QPN */
 	bool installed;
-	bool tells_last; /* IBV_EVENT_QP_LAST_WQE_REACHED: else what a shared queue gave is not known */
-	bool forwards_wr; /* its ibv_wr_* are used as they are: see dev.c */
-	bool down_is_op;  /* IBV_WC_LOC_QP_OP_ERR also where the link is down: see dev.c */
+	/*
+	 * true if the driver raises IBV_EVENT_QP_LAST_WQE_REACHED: else what a shared queue gave is
+	 * not known
+	 */
+	bool tells_last;
+	bool forwards_wr; /* true if the provider's ibv_wr_* are used as they are: see dev.c */
+	/* true if IBV_WC_LOC_QP_OP_ERR also means that the link is down: see dev.c */
+	bool down_is_op;
 	struct {
 		struct sp_table qps, cqs, srqs, carriers;
-	} tables; /* the same, for who writes: a slot is reserved first */
+	} tables; /* the same tables for writers: a slot is reserved first */
 };
 
-/* By command fd: a context, and its tables of QPs and CQs, which spares the data path a load. */
+/* Contexts by command fd, and their tables of QPs and CQs, which spare the data path a load. */
 extern struct sp_dev *led_devs[LED_MAX_FD];
 extern _Atomic(struct sp_qp *) *led_qps[LED_MAX_FD];
 extern _Atomic(struct sp_cq *) *led_cqs[LED_MAX_FD];
@@ -60,7 +65,7 @@ LED_INLINE struct sp_srq *led_srq_of(const struct ibv_srq *srq)
 	return atomic_load_explicit(&dev->srqs[srq->handle], memory_order_acquire);
 }
 
-/* NULL: not one of ours. */
+/* Returns the carrier with that QPN; NULL: none of ours. */
 LED_INLINE struct sp_carrier *led_carrier_of(_Atomic(struct sp_carrier *) *carriers, uint32_t qpn)
 {
 	return atomic_load_explicit(&carriers[qpn & (SP_TABLE_MAX - 1)], memory_order_acquire);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/*
- * Driven CQs as the shell sees them: made, extended by rings of other NICs, collected from, watched
- * for errors.
- */
+/* The shell's side of driven CQs: create, add rings of other NICs, collect, watch for errors. */
 #include <stdlib.h>
 
 #include "providers/ledger/backlog.h"
 
-/* What ibv_wc has, so that it can be told of a completion that no provider holds. */
+/*
+ * The fields that ibv_wc has: a completion that no provider holds can be reported by these alone.
+ */
 #define WC_FLAGS                                                                                   \
 	(IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM |                    \
 	 IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL |                         \
@@ -93,7 +92,7 @@ int led_cq_ring_add(struct sp_cq *cq, struct sp_dev *dev, struct ibv_cq *shadow,
 	return 0;
 }
 
-/* Who arms or polls holds the lock. */
+/* Removes a ring. A thread that arms or polls holds the lock. */
 void led_cq_ring_del(struct sp_cq *cq, struct sp_cq_ring *ring)
 {
 	struct sp_cq_ring *prev;
@@ -109,7 +108,7 @@ void led_cq_ring_del(struct sp_cq *cq, struct sp_cq_ring *ring)
 	free(ring);
 }
 
-/* The arm number is the provider's affair. */
+/* Takes over the armings; the arm number is the provider's affair. */
 void led_cq_take_over(struct sp_cq *cq, const struct sp_cq_past *past)
 {
 	if (past->any)
@@ -126,8 +125,8 @@ struct sp_cq_ring *led_cq_own_ring(struct sp_cq *cq)
 /* -- rings come alive -------------------------------------------------------------------------- */
 
 /*
- * The caller has shown the ring to pollers. Who arms counts that first, and looks for rings then: one of
- * the two sees what the other stored.
+ * The caller has shown the ring to pollers. A thread that arms counts first, and looks for rings
+ * then: one of the two sees what the other stored.
  */
 static void arm_if_armed(struct sp_cq_ring *ring)
 {
@@ -137,7 +136,7 @@ static void arm_if_armed(struct sp_cq_ring *ring)
 		ring->dev->saved.req_notify_cq(ring->real, armed == LED_ARMED_SOLICITED);
 }
 
-/* A carrier that lies on this ring may complete from now on. The CQ's lock is held. */
+/* Marks a ring as one where this carrier may complete from now on. The CQ's lock is held. */
 void led_live(struct sp_cq_ring *ring, bool *flag)
 {
 	if (*flag)
@@ -180,7 +179,10 @@ static enum collect_result collect_marked(struct sp_cq *cq)
 	return COLLECT_EMPTY;
 }
 
-/* Until the ring is empty or the reserved room is used up. What may wait behind one comes before the next. */
+/*
+ * Collects until the ring is empty or the reserved room is used up. Delivered requests that wait
+ * behind a completion come before the next one.
+ */
 static enum collect_result collect_ring(struct sp_cq_ring *ring)
 {
 	struct sp_cq *cq = ring->cq;
@@ -207,7 +209,10 @@ int led_cq_collect(struct sp_cq *cq)
 			return -ENOMEM;
 		res = COLLECT_EMPTY;
 		sp_lock(&cq->lock);
-		/* who arms meanwhile does so before its ring is looked at, or asks what was found there */
+		/*
+		 * a thread that arms meanwhile does so before its ring is looked at, or asks what
+		 * was found
+		 */
 		led_cq_slow(cq, true);
 		for (ring = &cq->ring; ring && res == COLLECT_EMPTY; ring = ring->next)
 			res = collect_ring(ring);
@@ -227,7 +232,7 @@ static bool work_is_out(const struct sp_cq *cq)
 	return false;
 }
 
-/* There is no way to look into a CQ without taking. So: where something should come, and nobody polls. */
+/* True if completions are due and nobody polls: verbs cannot look into a CQ without taking. */
 bool led_cq_error_waiting(struct sp_cq *cq)
 {
 	bool waiting;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Which way an error completion goes: to the application, or into the carrier's account. */
+/* Error completions: each goes to the application, or into the carrier's account. */
 #include "providers/ledger/errors.h"
 #include "providers/ledger/log.h"
 #include "providers/ledger/srq.h"
 
-/* A receive asks for no packet: of it, no status is in doubt. */
+/* A receive asks for no packet: its status is never in doubt. */
 static enum sp_error_class class_of(const struct sp_carrier *c, enum ibv_wc_status status,
 				    bool send)
 {
@@ -14,9 +14,9 @@ static enum sp_error_class class_of(const struct sp_carrier *c, enum ibv_wc_stat
 }
 
 /*
- * The first error of a carrier decides for all of them: pass on or withhold. A flush may be seen
- * before its cause, when the cause is on the other CQ: a cause that is the application's own is
- * reported even then.
+ * Decides, by a carrier's first error, for all of them: pass on or withhold. A flush may be seen
+ * before its cause, when the cause is on the other CQ: an application's own cause is reported even
+ * then.
  */
 static uint32_t error_mode(struct sp_carrier *c, const struct ibv_wc *wc, bool send)
 {
@@ -42,9 +42,10 @@ static uint32_t error_mode(struct sp_carrier *c, const struct ibv_wc *wc, bool s
 }
 
 /*
- * The first one that is seen is the position: all before it is acknowledged. But not if a completion
- * before it is missing, as where a CQ overran: then nothing is known, and what completed last is the
- * position (settling asks the peer anyway). Nor are delivered requests passed that are not complete.
+ * Moves the tail to the first withheld error: all before it is acknowledged. There are two
+ * exceptions. If a completion before it is missing, as where a CQ overran, nothing is known, and
+ * the last completion is the position (settling asks the peer anyway). And delivered requests that
+ * are not complete are not passed.
  */
 static void withhold_send(struct sp_carrier *c, uint32_t n)
 {
@@ -90,14 +91,14 @@ static bool take_send_error(struct sp_carrier *c, struct ibv_wc *wc, uint32_t mo
 	return true;
 }
 
-/* False: withheld. The CQ's lock is held. */
+/* Takes an error completion. False: withheld. The CQ's lock is held. */
 bool led_take_error(struct sp_carrier *c, struct ibv_wc *wc, bool send)
 {
 	uint32_t mode = error_mode(c, wc, send);
 	struct led_rq *rq = &c->qp->rq;
 
-	wc->opcode =
-		send ? IBV_WC_SEND : IBV_WC_RECV; /* says which queue, where it waits to be shown */
+	/* names the queue while the completion waits to be shown */
+	wc->opcode = send ? IBV_WC_SEND : IBV_WC_RECV;
 	if (mode == LED_ERR_WITHHOLD)
 		led_cq_watch_locked(send ? c->qp->scq : c->qp->rcq);
 	if (send)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Failed queues: their completions are made from the ledger when they are polled, so that they need no
- * memory and stay bounded by what may be posted. All under the CQ's lock.
+ * Failed queues. Their completions are made from the ledger when they are polled, so that they need
+ * no memory and stay bounded by what may be posted. All functions run under the CQ's lock.
  */
 #include "providers/ledger/backlog.h"
 #include "providers/ledger/errors.h"
 #include "providers/ledger/failed.h"
 #include "providers/ledger/recv.h"
 
-/* The oldest request. False: it needs no completion. */
+/* Completes the oldest request. False: it needs no completion. */
 static bool failed_send(struct sp_qp *qp, struct ibv_wc *wc)
 {
 	struct led_failed *f = &qp->tx_failed;
@@ -31,7 +31,7 @@ static bool failed_tx_next(struct sp_qp *qp, struct ibv_wc *wc)
 {
 	bool found = false;
 
-	/* the poller itself may be between wr_start and wr_complete: it will poll again */
+	/* The poller itself may be between wr_start and wr_complete: it will poll again. */
 	if (!sp_trylock(&qp->sq_lock))
 		return false;
 	while (!found && qp->sq.head != led_tail(qp))
@@ -47,7 +47,7 @@ static bool failed_rx_next(struct sp_qp *qp, struct ibv_wc *wc)
 	bool found;
 
 	if (qp->srq)
-		return false; /* what a shared queue holds is not this QP's to flush */
+		return false; /* a shared queue's receives are not this QP's to flush */
 	sp_lock(&qp->rq_lock);
 	tail = atomic_load(&rq->tail);
 	found = led_recv_head(rq) != tail;
@@ -86,7 +86,7 @@ static bool failed_rx_waiting(struct sp_qp *qp)
 	return waiting;
 }
 
-/* Are there completions of failed queues that nobody has polled? */
+/* True if failed queues have completions that nobody has polled. */
 bool led_failed_waiting(const struct sp_cq *cq)
 {
 	struct sp_qp *qp;

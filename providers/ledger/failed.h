@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Queue pairs that ended: their completions. */
+/* Completions of queue pairs that ended. */
 #ifndef LED_FAILED_H
 #define LED_FAILED_H
 

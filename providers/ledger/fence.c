@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The fence of an ordered switch: later sends are withheld until all before it is complete. Verbs have
- * no request that does nothing, so the application's last one is the fence if it is signaled. Else it
- * is a WRITE or READ of no bytes, of a kind that the application was seen to post: its peer's QP may
- * not allow the other one, and would break.
+ * The fence of an ordered switch: later sends are withheld until all before it is complete. Verbs
+ * have no request that does nothing, so the application's last one is the fence if it is signaled.
+ * Else the fence is a WRITE or READ of no bytes, of a kind that the application was seen to post:
+ * its peer's QP may not allow the other one, and would break.
  */
 #include "providers/ledger/cq.h"
 #include "providers/ledger/move.h"
 #include "providers/ledger/psn.h"
 #include "providers/ledger/send.h"
 
-/* Whether it ran or not, it may not run again: an atomic, or a READ before a fenced request. */
+/*
+ * True if something out may not run again, whether it ran or not: an atomic, or a READ before a
+ * fenced request.
+ */
 static bool unrepeatable(const struct sp_qp *qp)
 {
 	bool read = false;
@@ -26,7 +29,7 @@ static bool unrepeatable(const struct sp_qp *qp)
 	return false;
 }
 
-/* Slots that are free still have what they had, but for those of refused posts. */
+/* Free slots still have what they had, except for those of refused posts. */
 static void look_what_peer_allows(struct sp_qp *qp)
 {
 	uint32_t n = qp->sq.head, kept = qp->sq.mask + 1 - (led_written(&qp->sq) - n);
@@ -42,7 +45,7 @@ static void look_what_peer_allows(struct sp_qp *qp)
 	}
 }
 
-/* A signaled one behind which there are others. Nothing behind it is complete before it is. */
+/* True if a signaled request is out. Nothing behind it is complete before it is. */
 static bool awaits_completion(const struct sp_qp *qp)
 {
 	for (uint32_t n = led_tail(qp); n != led_pub(qp); n++)
@@ -51,7 +54,7 @@ static bool awaits_completion(const struct sp_qp *qp)
 	return false;
 }
 
-/* Its end is told without one of ours. */
+/* True if the last request's end shows without a request of ours. */
 static bool last_tells(const struct sp_qp *qp)
 {
 	return led_completes(qp, led_pub(qp) - 1) ||
@@ -74,8 +77,9 @@ static int fence_post(struct sp_qp *qp)
 }
 
 /*
- * All locks held. One of our own at a time: each takes a place that is not ours, in the completion queue too. So while a completion is
- * awaited, that one is the fence so far, and fence_follow() posts behind it.
+ * All locks held. Only one request of our own is out at a time: each takes a place that is not
+ * ours, in the completion queue too. So while a completion is awaited, its request is the fence so
+ * far, and fence_follow() posts behind it.
  */
 static int fence_lay(struct sp_qp *qp)
 {
@@ -93,7 +97,7 @@ static int fence_lay(struct sp_qp *qp)
 	return awaits_completion(qp) ? 0 : fence_post(qp);
 }
 
-/* All locks held. If it cannot be posted now, it is tried at the next look. */
+/* All locks held. If the post fails, it is tried at the next look. */
 static void fence_follow(struct sp_qp *qp)
 {
 	if (!qp->tx->hidden[LED_HIDDEN_FENCE].out && !last_tells(qp) && !awaits_completion(qp))
@@ -101,8 +105,9 @@ static void fence_follow(struct sp_qp *qp)
 }
 
 /*
- * Where none can be laid now, posts go on to the next signaled one, which will be it: no application gets
- * on with a full queue of requests of which none is signaled.
+ * Begins an ordered switch. If no fence can be laid now, posts go on to the next signaled request,
+ * which is the fence then: an application whose full queue had no signaled request would not get
+ * on.
  */
 int led_qp_fence(struct sp_qp *qp, bool *unrepeatable_before)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * ibv_wr_*, on the application's own NIC while nothing is withheld: each call is logged in a slot and goes on
- * to the provider's own, which takes the slot for the wr_id. sq.head moves when the provider has taken all.
+ * The forwarding builders of ibv_wr_*, used on the application's own NIC while nothing is withheld.
+ * Each call is logged in a slot and goes on to the provider's own, which takes the slot for the
+ * wr_id. sq.head moves when the provider has taken all.
  */
 #include "providers/ledger/psn.h"
 #include "providers/ledger/send.h"
@@ -21,7 +22,7 @@ static void use(struct sp_qp *qp, const struct ibv_qp_ex *set)
 	qp->ex.kept = set == &led_wr_kept;
 }
 
-/* Again after each modify at which a provider sets pointers of its own. */
+/* Repeated after each modify at which a provider sets pointers of its own. */
 void led_wr_install(struct sp_qp *qp)
 {
 	struct ibv_qp_ex *ex = (struct ibv_qp_ex *)qp->ibv;
@@ -52,13 +53,13 @@ LED_INLINE void begin(struct sp_qp *qp, struct ibv_qp_ex *ex)
 	qp->ex.saved.wr_start(ex);
 }
 
-/* Behind the last request that was built. */
+/* Returns the number behind the last request that was built. */
 LED_INLINE uint32_t built(const struct sp_qp *qp)
 {
 	return qp->sq.limit - (uint32_t)qp->b.room;
 }
 
-/* sq_lock is held: so nobody is between start and complete. */
+/* Chooses the set of builders. sq_lock is held: so nobody is between start and complete. */
 static LED_NOINLINE void start_other(struct sp_qp *qp, struct ibv_qp_ex *ex)
 {
 	if (!qp->tx_mode && qp->dev->forwards_wr && qp->ex.saved.wr_abort) {
@@ -88,7 +89,7 @@ void led_wr_start(struct ibv_qp_ex *ex)
 		begin(qp, ex);
 }
 
-/* The provider has dropped all of them. Drops sq_lock. */
+/* Takes back a batch that the provider has dropped. Drops sq_lock. */
 static LED_NOINLINE int refused(struct sp_qp *qp, int err)
 {
 	uint32_t n = qp->sq.head;
@@ -121,7 +122,9 @@ static void wr_abort(struct ibv_qp_ex *ex)
 	refused(qp, 0);
 }
 
-/* From here on the ledger keeps what is built. err: wr_complete tells the application. */
+/*
+ * Lets the ledger keep what is built from here on. err: wr_complete returns it to the application.
+ */
 static LED_NOINLINE void keep(struct sp_qp *qp, struct ibv_qp_ex *ex, int err)
 {
 	uint32_t n = qp->sq.head;
@@ -135,7 +138,10 @@ static LED_NOINLINE void keep(struct sp_qp *qp, struct ibv_qp_ex *ex, int err)
 
 /* -- builders ---------------------------------------------------------------------------------- */
 
-/* There was no room when it was looked up. If there is none now, the other set gets the request. */
+/*
+ * Looks for room again, as there was none at the last look. If there is none now, the other set
+ * gets the request.
+ */
 static LED_NOINLINE void look_for_room(struct ibv_qp_ex *ex)
 {
 	struct sp_qp *qp = led_qp_of_ex(ex);
@@ -163,7 +169,7 @@ LED_INLINE union led_send *next_slot(struct sp_qp *qp, struct ibv_qp_ex *ex,
 	return slot;
 }
 
-/* The field is the application's, which may count on finding there what it wrote. */
+/* Restores wr_id: the application may count on finding there what it wrote. */
 LED_INLINE void give_back(struct ibv_qp_ex *ex)
 {
 	ex->wr_id = ((const union led_send *)(uintptr_t)ex->wr_id)->own.wr_id;
@@ -185,8 +191,9 @@ LED_INLINE void put_atomic(union led_send *slot, uint32_t rkey, uint64_t addr, u
 }
 
 /*
- * A builder: declared and passed on with these arguments, logged so. Asked again from the beginning when
- * there was no room, by whoever is in place then: nothing needs to be kept for that in registers.
+ * A builder, declared and passed on with these arguments, logged by `log`. If there was no room,
+ * the call is made again from the beginning, by the set in place then: so nothing needs to be kept
+ * in registers.
  */
 #define BUILDER(f, op, decl, args, log)                                                            \
 	static LED_NOINLINE void f##_again decl                                                    \
@@ -235,7 +242,10 @@ BUILDER(wr_atomic_fetch_add, IBV_WR_ATOMIC_FETCH_AND_ADD,
 	(struct ibv_qp_ex * ex, uint32_t rkey, uint64_t addr, uint64_t add), (ex, rkey, addr, add),
 	put_atomic(slot, rkey, addr, add, 0))
 
-/* What needs more than a slot is posted by the ledger, and all that is built with it. */
+/*
+ * A builder of requests that need more than a slot: the ledger posts these, and all that is built
+ * with them.
+ */
 #define KEEPER(f, decl, args)                                                                      \
 	static LED_NOINLINE void f decl                                                            \
 	{                                                                                          \
@@ -255,7 +265,7 @@ KEEPER(wr_send_tso, (struct ibv_qp_ex * ex, void *header, uint16_t size, uint16_
 
 /* -- setters ----------------------------------------------------------------------------------- */
 
-/* Of more than one packet: it should not cost the others a register. */
+/* A long SGE, of more than one packet, should not cost the others a register. */
 static LED_NOINLINE void set_sge_long(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr,
 				      uint32_t length)
 {
@@ -310,7 +320,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 		qp->ex.saved.wr_set_sge_list(ex, n, list);
 }
 
-/* Where so many bytes of the request that is being built are copied to. There is room. */
+/* Returns the place for so many inline bytes of the request being built. There is room. */
 LED_INLINE uint8_t *put_inline(struct sp_qp *qp, size_t length)
 {
 	union led_send *slot = qp->b.slot;
@@ -347,7 +357,7 @@ static LED_HOT void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n,
 	qp->ex.saved.wr_set_inline_data_list(ex, n, list);
 }
 
-/* None, many, too many, or the first ones. */
+/* Rare cases: no bytes, many, too many, or the first ones. */
 static LED_NOINLINE void set_inline_other(struct ibv_qp_ex *ex, void *addr, size_t length)
 {
 	struct sp_qp *qp = led_qp_of_ex(ex);

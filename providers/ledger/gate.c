@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Sends that run when the shell lets them pass, one by one. */
+/* The gate: sends run when the shell lets them pass, one by one. */
 #include "providers/ledger/cq.h"
 #include "providers/ledger/move.h"
 #include "providers/ledger/send.h"
@@ -19,7 +19,10 @@ int led_qp_gate(struct sp_qp *qp, bool on)
 	return err > 0 ? -EAGAIN : err;
 }
 
-/* It is not kept whether there were any: that would cost each post. */
+/*
+ * Lets atomics run, or holds them. Whether there were any is not recorded: that would cost each
+ * post.
+ */
 int led_qp_atomics(struct sp_qp *qp, bool may, bool *used)
 {
 	int err = 0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The engine, as the shell finds it. What has no meaning over plain verbs does nothing, and is here. */
+/*
+ * The table of the ledger engine, as the shell finds it. Operations that mean nothing over plain
+ * verbs do nothing, and are here.
+ */
 #include <assert.h>
 #include <stddef.h>
 
@@ -22,12 +25,15 @@ ENGINE_AT(sp_carrier);
 ENGINE_AT(sp_srq);
 ENGINE_AT(sp_srq_ring);
 
-/* Keys are asked for with each request: nothing is remembered. */
+/* Does nothing: keys are asked for with each request, and none is remembered. */
 static void led_keys_changed(void)
 {
 }
 
-/* What a driver of its own does to keys is not known: a key that the shell never saw is noticed in use. */
+/*
+ * Reports no key: what a driver's own commands do to keys is unknown. A key that the shell never
+ * saw is noticed in use.
+ */
 static void led_key_command(const struct ib_uverbs_ioctl_hdr *command, struct sp_key_command *out)
 {
 	*out = (struct sp_key_command){ .what = SP_KEY_NONE };
@@ -49,13 +55,13 @@ static uint32_t led_pd_number(struct ibv_pd *pd)
 	return SP_PD_ANY;
 }
 
-/* A resize is the provider's own business: it goes on with what was not polled. */
+/* Does nothing: the provider resizes, and goes on with what was not polled. */
 static int led_cq_resize(struct sp_cq *cq, struct ibv_cq *real)
 {
 	return 0;
 }
 
-/* A completion that is held between start_poll and end_poll is a copy. */
+/* Never fails: a completion that is held between start_poll and end_poll is a copy. */
 static int led_cq_resize_keep_out(struct sp_cq *cq)
 {
 	return 0;
@@ -65,12 +71,12 @@ static void led_cq_resize_let_poll(struct sp_cq *cq)
 {
 }
 
-/* Nothing is reserved for a resize. */
+/* Does nothing, as nothing is reserved for a resize. */
 static void led_cq_resize_release(struct sp_cq *cq)
 {
 }
 
-/* A hand of others is not looked for: see led_qp_reason(). */
+/* Always false: the engine does not look for other users of the rings; see led_qp_reason(). */
 static bool led_direct_verbs(void)
 {
 	return false;
@@ -86,7 +92,7 @@ static bool led_qp_posted(struct sp_qp *qp)
 	return true;
 }
 
-/* QPs that the engine does not drive share its CQs (SP_SHARES_CQ): nobody asks. */
+/* Never asked: QPs that the engine does not drive share its CQs (SP_SHARES_CQ). */
 static int led_foreign_add(struct sp_cq *cq, struct ibv_cq *private_cq, struct sp_cq_ring **events)
 {
 	return -EOPNOTSUPP;

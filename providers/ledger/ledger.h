@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The engine over plain verbs, as the table of engines names it. */
+/* The ledger engine, as the table of engines names it. */
 #ifndef LED_LEDGER_H
 #define LED_LEDGER_H
 

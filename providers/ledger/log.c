@@ -3,7 +3,10 @@
 
 #include "providers/ledger/log.h"
 
-/* Behind request n. The word is inline: it is the provider's when the post returns. sq_lock held. */
+/*
+ * Makes the log WQE behind request n. The word is inline: the provider has it when the post
+ * returns. sq_lock held.
+ */
 void led_log_put(struct sp_carrier *c, uint32_t n, struct ibv_send_wr *wr,
 		 struct led_log_data *data)
 {
@@ -20,15 +23,16 @@ void led_log_put(struct sp_carrier *c, uint32_t n, struct ibv_send_wr *wr,
 	wr->wr.rdma.rkey = c->log.at.rkey;
 }
 
-/* Not all of a batch went to the provider: nobody counted what did. */
+/* A batch did not go to the provider as a whole: nobody counted what did. */
 void led_log_missed(struct sp_carrier *c)
 {
 	c->log.since = c->log.at.every;
 }
 
 /*
- * The number behind the request that it lay behind. That one may be complete, and its slot free: then it is
- * further from the tail than a queue is long, and nothing lies before it. The send CQ's lock is held.
+ * Returns the number of the request behind the log WQE. The request before the log WQE may be
+ * complete and its slot free: then it seems further from the tail than a queue is long, and nothing
+ * lies before it. The send CQ's lock is held.
  */
 uint32_t led_log_behind(const struct sp_qp *qp, uint64_t wr_id)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The log: behind each n-th request that changes the peer's memory a hidden WRITE of one word there, which says how many
- * ran (shiftlib/core/settle.h). It is unsignaled, takes no slot, and completes with an error only: then its wr_id says
- * behind which request it lay, as it is one more than the address of that one's slot.
+ * The log: behind each n-th request that changes the peer's memory, a hidden WRITE of one word
+ * there, which says how many ran (shiftlib/core/settle.h). A log WQE is unsignaled, takes no slot,
+ * and completes with an error only. Its wr_id is one more than the address of the slot of the
+ * request before it.
  */
 #ifndef LED_LOG_H
 #define LED_LOG_H
@@ -11,7 +12,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* What a log WQE in the making refers to. */
+/* The memory that a log WQE in the making refers to. */
 struct led_log_data {
 	uint64_t word;
 	struct ibv_sge sge;
@@ -24,7 +25,10 @@ LED_INLINE bool led_log_is(const struct sp_qp *qp, uint64_t wr_id)
 	return at < qp->sq.bytes && at % sizeof(union led_send) == 1;
 }
 
-/* A request of that kind goes to the carrier, which is logged: is one due behind it? sq_lock held. */
+/*
+ * Counts a request of that kind, bound for a logged carrier. True: a log WQE is due behind it.
+ * sq_lock held.
+ */
 LED_INLINE bool led_log_due(struct sp_carrier *c, enum sp_request_kind kind)
 {
 	if (kind != SP_REQ_WRITE && kind != SP_REQ_ATOMIC)

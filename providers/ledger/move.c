@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The move from one carrier to another: withhold, flushed, seal, lay receives. Settling is in settle.c.
- * Called by the shell. Everything of the QP stands still meanwhile (led_qp_lock).
+ * The move from one carrier to another: withhold, flushed, seal, lay receives. Called by the shell;
+ * nothing of the QP moves meanwhile (led_qp_lock). Settling is in settle.c.
  */
 #include "providers/ledger/cq.h"
 #include "providers/ledger/move.h"
@@ -11,17 +11,17 @@
 
 /* -- the marker -------------------------------------------------------------------------------- */
 
-/* Handed to that carrier, and not known complete. */
+/* Counts requests handed to that carrier and not known complete. */
 static uint32_t outstanding_on(const struct sp_qp *qp, const struct sp_carrier *c)
 {
 	return c == qp->tx ? led_pub(qp) - led_tail(qp) : 0;
 }
 
 /*
- * A hidden request behind the last one ends a flush that would leave no trace: acknowledged but
- * unsignaled requests leave no completion. And a QP with nothing outstanding has nothing to flush,
- * so nothing would tell a NIC that went to ERR from one that only said so and goes on executing
- * what the peer sends: the marker's flush does.
+ * The marker, a hidden request behind the last one, ends a flush that would leave no trace:
+ * acknowledged but unsignaled requests leave no completion. And a QP with nothing outstanding has
+ * nothing to flush: only the marker's flush tells a NIC that went to ERR from one that only said so
+ * and goes on executing what the peer sends.
  */
 static bool marker_wanted(const struct sp_qp *qp, const struct sp_carrier *c)
 {
@@ -34,9 +34,10 @@ static bool marker_wanted(const struct sp_qp *qp, const struct sp_carrier *c)
 }
 
 /*
- * Only once there is no way back to this carrier. If receives were laid into a carrier and it died
- * before the sends came, it is asked of that one, whose send queue is empty. A provider that takes
- * nothing in ERR, or of a QP that was never in RTS, has to show its flush by what it had.
+ * Posts the marker, once there is no way back to this carrier. If receives were laid into a carrier
+ * that died before the sends came, the marker goes there, where the send queue is empty. A provider
+ * that takes nothing in ERR, or of a QP that was never in RTS, has to show its flush by what it
+ * had.
  */
 static void marker_try(struct sp_qp *qp)
 {
@@ -53,7 +54,9 @@ static void marker_try(struct sp_qp *qp)
 
 /* -- leave ------------------------------------------------------------------------------------- */
 
-/* A post that was inside of the provider has left it when the locks are ours. */
+/*
+ * Withholds all posts. A post that was inside of the provider has left it when the locks are ours.
+ */
 void led_qp_withhold(struct sp_qp *qp)
 {
 	led_qp_lock(qp);
@@ -65,16 +68,16 @@ void led_qp_withhold(struct sp_qp *qp)
 	led_qp_unlock(qp);
 }
 
-/* There is no way to make a flush be seen: the shell asks whether the NIC is to be trusted. */
+/* True if no flush can be made visible: the shell asks whether the NIC is to be trusted. */
 static bool shows_nothing(const struct sp_qp *qp, const struct sp_carrier *c)
 {
 	return !qp->sq.max_post || c->mute;
 }
 
 /*
- * A flush begins behind the last good completion of its queue, and in a QP that executes nothing
- * any more. That it began is enough: a CQ that overran may never show its end. A queue that was
- * sealed is out of the question: the receives may lie in a later carrier, which is being left too.
+ * True if the send queue's flush has begun: behind the queue's last good completion, in a QP that
+ * executes nothing any more. The begin is enough, as a CQ that overran may never show the end. A
+ * sealed queue counts as flushed: the receives may lie in a later carrier, which is being left too.
  */
 static bool sends_flushed(const struct sp_qp *qp, const struct sp_carrier *c)
 {
@@ -86,13 +89,16 @@ static bool receives_flushed(const struct sp_qp *qp, const struct sp_carrier *c)
 {
 	bool complete = atomic_load(&qp->rq.tail) == led_recv_pub(qp);
 
-	if (c->srq) /* no flush tells, the last receive does */
+	if (c->srq) /* no flush shows it, the last receive does */
 		return led_sealed(c, LED_ATTN_RQ_SEALED) || atomic_load(&c->last_receive);
 	return led_sealed(c, LED_ATTN_RQ_SEALED) ||
 	       ((led_error_seen(c) || shows_nothing(qp, c)) && (c->rq_err || complete));
 }
 
-/* Whose first error counts: an application's own, wherever it was seen, forbids to go on. */
+/*
+ * Returns the carrier whose first error counts: an application's own error, wherever it was seen,
+ * forbids to go on.
+ */
 static const struct sp_carrier *error_of(const struct sp_qp *qp)
 {
 	enum ibv_wc_status status = atomic_load(&qp->rx->app_status);
@@ -108,7 +114,7 @@ void led_qp_flushed(struct sp_qp *qp, bool in_error, struct sp_flushed *out)
 	const struct sp_carrier *err;
 
 	led_qp_lock(qp);
-	if (in_error) /* one in RTS would execute it */
+	if (in_error) /* a QP in RTS would execute the marker */
 		marker_try(qp);
 	err = error_of(qp);
 	out->error_seen = led_error_seen(qp->rx) || led_sealed(qp->rx, LED_ATTN_RQ_SEALED) ||
@@ -135,8 +141,9 @@ void led_qp_seal(struct sp_qp *qp)
 }
 
 /*
- * Only the shell adds carriers and takes them away: no lock. What it took may lie in the CQ still, and
- * would be recovered with the ring if it left before that is known: it would be used twice.
+ * Only the shell adds and removes carriers: no lock. A receive that the carrier took may still lie
+ * in the CQ. If the carrier left before it is collected, it would be recovered with the ring, and
+ * used twice.
  */
 void led_qp_last_receive(struct sp_qp *qp, uint32_t epoch)
 {
@@ -153,12 +160,12 @@ void led_qp_last_receive(struct sp_qp *qp, uint32_t epoch)
 
 /* -- receives ---------------------------------------------------------------------------------- */
 
-/* All that is outstanding is withheld work of the next carrier. */
+/* Makes all that is outstanding withheld work of the next carrier. */
 static void recv_move(struct sp_qp *qp, struct sp_carrier *to)
 {
 	struct sp_carrier *from = qp->rx;
 
-	/* nothing that the left one still says counts */
+	/* nothing that the old carrier still says counts */
 	atomic_fetch_or(&from->attn, LED_ATTN_RQ_SEALED);
 	qp->rx = to;
 	led_recvs_hold(qp, LED_XLAT);
@@ -168,7 +175,7 @@ static void recv_move(struct sp_qp *qp, struct sp_carrier *to)
 	led_srq_leave(from);
 	led_srq_join(to);
 	if (led_recvs_go(qp, true))
-		qp->dev->cb->key_missing(qp->cookie); /* the rest is asked for again */
+		qp->dev->cb->key_missing(qp->cookie); /* the shell asks again for the rest */
 }
 
 int led_qp_lay_receives(struct sp_qp *qp, struct sp_carrier *to)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* A QP moves to another carrier: what the shell asks, in its order. */
+/* The move of a QP to another carrier: what the shell asks, in its order. */
 #ifndef LED_MOVE_H
 #define LED_MOVE_H
 

@@ -10,14 +10,16 @@ LED_NOINLINE void led_uncount_from(struct sp_qp *qp, uint32_t n)
 		psn->ahead -= led_more_packets_of(psn, &led_slot(qp, n)->wr);
 }
 
-/* The application gets them back: what would have gone straight to the provider is undone. */
+/*
+ * Undoes what would have gone straight to the provider: the application gets these requests back.
+ */
 LED_NOINLINE void led_unpost(struct sp_qp *qp, uint32_t n)
 {
 	led_uncount(qp, n);
 	led_unwrite(qp, n);
 }
 
-/* It gets the next request, and has got none so far. */
+/* The carrier gets the next request, and has got none so far. */
 void led_psn_begin(struct sp_qp *qp, const struct sp_carrier *c)
 {
 	led_psn_end(qp);
@@ -30,7 +32,7 @@ void led_psn_begin(struct sp_qp *qp, const struct sp_carrier *c)
 		qp->sq.psn.limit = c->mtu;
 }
 
-/* Their numbers are not known from here on: there may be some that are not those of packets. */
+/* Ends the count: from here on there may be requests whose numbers are not those of packets. */
 void led_psn_end(struct sp_qp *qp)
 {
 	qp->sq.psn = (struct led_psn){ .limit = LED_PSN_NO_LIMIT };
@@ -53,8 +55,8 @@ void led_qp_number(struct sp_qp *qp, uint32_t epoch, uint32_t psn, uint32_t mtu)
 }
 
 /*
- * All that are outstanding were published on this carrier, and what is said of them there is still known: what a recall brings
- * back may lie behind fences and log WQEs that are forgotten.
+ * True if the packet numbers of what is outstanding are known: all was published on this carrier.
+ * Behind a recall they are not, as fences and log WQEs before those requests are forgotten.
  */
 static bool known(const struct sp_qp *qp)
 {
@@ -66,7 +68,7 @@ static uint32_t fences_before(const struct sp_qp *qp, uint32_t n)
 	return qp->sq.psn.fenced && qp->sq.psn.fence == n;
 }
 
-/* One that ran on an earlier carrier takes none here. */
+/* Reports one request. One that ran on an earlier carrier takes no packet here. */
 static void tell_one(const struct sp_qp *qp, uint32_t n, struct sp_request *info)
 {
 	uint8_t mark = *led_mark(qp, n);
@@ -77,7 +79,9 @@ static void tell_one(const struct sp_qp *qp, uint32_t n, struct sp_request *info
 	info->behind = (uint8_t)(!!(mark & LED_MARK_LOGGED) + fences_before(qp, n + 1));
 }
 
-/* From the newest back, whose last packet has the number before the next. All locks held. */
+/*
+ * Counts from the newest back: its last packet has the number before the next one. All locks held.
+ */
 void led_psn_tell(const struct sp_qp *qp, struct sp_request *info, uint32_t have)
 {
 	uint32_t next = led_pub(qp) + qp->sq.psn.ahead, tail = led_tail(qp);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Packet numbers. Every request takes some of its QP: as many as its data fills packets, of a READ those of the answer; one if
- * it has none, and an atomic. So do a fence and a log WQE of the engine's own.
+ * Packet numbers. Every request takes some of its QP's: as many as its data fills packets (for a
+ * READ, the answer's), and one if it has no data or is an atomic. A fence and a log WQE of the
+ * engine's own take one each.
  *
- * Of most requests there is one packet: sq.pub counts it. Where posts go straight to the provider, what is more is added when a
- * request is written, and led_uncount takes it back of those that did not get there; else all are counted as they are handed over.
- * sq_lock is held for all of this.
+ * sq.pub counts the first packet of each request. Where posts go straight to the provider, further
+ * packets are added when a request is written, and led_uncount takes back those of requests that
+ * did not get there; else all are counted as they are handed over. sq_lock is held for all of this.
  */
 #ifndef LED_PSN_H
 #define LED_PSN_H
@@ -16,21 +17,27 @@
 
 enum { LED_PSN_MASK = 0xffffff };
 
-/* By opcode: all bits, where the number of packets follows from the length. An atomic has one, whatever its buffer holds. */
+/*
+ * A mask by opcode: all bits, where the number of packets follows from the length. An atomic has
+ * one packet, whatever its buffer holds.
+ */
 static const uint32_t led_by_length[32] = {
 	[IBV_WR_RDMA_WRITE] = UINT32_MAX, [IBV_WR_RDMA_WRITE_WITH_IMM] = UINT32_MAX,
 	[IBV_WR_SEND] = UINT32_MAX,	  [IBV_WR_SEND_WITH_IMM] = UINT32_MAX,
 	[IBV_WR_RDMA_READ] = UINT32_MAX,
 };
 
-/* Those behind the first one. */
+/* Returns the number of packets behind the first one. */
 LED_INLINE uint32_t led_more_packets(const struct led_psn *psn, enum ibv_wr_opcode opcode,
 				     uint32_t bytes)
 {
 	return (bytes - 1) >> psn->shift & led_by_length[(unsigned)opcode % 32];
 }
 
-/* A request of so many bytes is written, of a kind that a slot has room for: to what its packets but the first are added. */
+/*
+ * Counts a request of so many bytes that is written, of a kind that a slot has room for: adds its
+ * packets but the first to *ahead.
+ */
 LED_INLINE void led_count(const struct led_psn *psn, enum ibv_wr_opcode opcode, uint32_t bytes,
 			  uint32_t *ahead)
 {
@@ -38,13 +45,13 @@ LED_INLINE void led_count(const struct led_psn *psn, enum ibv_wr_opcode opcode, 
 		*ahead += led_more_packets(psn, opcode, bytes);
 }
 
-/* The same of one that is not written again. */
+/* Counts a request that is not written again. */
 LED_INLINE void led_count_now(struct led_sq *sq, enum ibv_wr_opcode opcode, uint32_t bytes)
 {
 	led_count(&sq->psn, opcode, bytes, &sq->psn.ahead);
 }
 
-/* Those behind the first one, of any request. */
+/* Returns the number of packets behind the first one, for any request. */
 LED_INLINE uint32_t led_more_packets_of(const struct led_psn *psn, const struct ibv_send_wr *wr)
 {
 	uint32_t bytes = wr->num_sge == 1 ? wr->sg_list->length : led_length(wr);
@@ -52,7 +59,7 @@ LED_INLINE uint32_t led_more_packets_of(const struct led_psn *psn, const struct 
 	return led_likely(bytes <= 1u << psn->shift) ? 0 : led_more_packets(psn, wr->opcode, bytes);
 }
 
-/* What the engine posted itself, behind all that were published. */
+/* Counts a fence that the engine posted behind all that were published. */
 LED_INLINE void led_count_fence(struct led_sq *sq, uint32_t behind)
 {
 	sq->psn.ahead++;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Requests of the ledger go to the provider of the active carrier: with its keys, where these differ.
- * Those that may not run yet simply stay in the ledger.
+ * Handing over: requests of the ledger go to the provider of the active carrier, with that
+ * carrier's keys. Requests that may not run yet stay in the ledger.
  */
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #include "providers/ledger/recv.h"
 #include "providers/ledger/send.h"
 
-/* Do posts go straight to the provider? */
+/* True if posts go straight to the provider. */
 bool led_tx_direct(const struct sp_qp *qp)
 {
 	return !(qp->tx_mode & ~(LED_XLAT | LED_WIDE | LED_LOG));
@@ -30,7 +30,7 @@ static uint32_t *rkey_of(struct ibv_send_wr *wr)
 	}
 }
 
-/* IBA: the key of a request that moves nothing is not looked at. */
+/* The key of a request that moves nothing is not looked at (IBA). */
 static int translate_rkey(struct sp_qp *qp, const struct sp_carrier *c, struct ibv_send_wr *wr)
 {
 	uint32_t *rkey = rkey_of(wr);
@@ -40,7 +40,7 @@ static int translate_rkey(struct sp_qp *qp, const struct sp_carrier *c, struct i
 	return led_kind(wr->opcode) != SP_REQ_ATOMIC && !led_length(wr) ? 0 : -ENOENT;
 }
 
-/* All that a batch may need, of requests whose keys are translated. */
+/* Allocates the SGEs that a batch of requests with translated keys may need. */
 int led_sq_scratch(struct sp_qp *qp)
 {
 	size_t n = (size_t)LED_BATCH *
@@ -61,8 +61,8 @@ int led_sq_scratch(struct sp_qp *qp)
 }
 
 /*
- * Request n as the carrier's NIC takes it. -ENOENT: a key is missing. -EOPNOTSUPP: it can run on its
- * own NIC only.
+ * Builds request n as the carrier's NIC takes it. -ENOENT: a key is missing. -EOPNOTSUPP: the
+ * request can run on its own NIC only.
  */
 int led_translate_send(struct sp_qp *qp, struct sp_carrier *c, uint32_t n, struct ibv_send_wr *out,
 		       struct ibv_sge *sges)
@@ -90,18 +90,22 @@ enum { LOGGED = LED_BATCH / 2 }; /* requests of a batch where a log WQE may lie 
 
 struct batch {
 	struct ibv_send_wr wr[LED_BATCH];
-	uint32_t number[LED_BATCH]; /* of the request, or of the one behind the log WQE */
+	/* number of the request, or of the request behind the log WQE */
+	uint32_t number[LED_BATCH];
 	uint32_t n;
 	struct led_log_data log[LOGGED];
 };
 
-/* Is the request one that completes without being posted? */
+/* True if the request completes without being posted. */
 static bool passed_over(const struct sp_qp *qp, uint32_t n)
 {
 	return *led_mark(qp, n) & LED_MARK_DELIVERED;
 }
 
-/* The next one that is to be posted. Never left in front of others: these lose their mark when they complete. */
+/*
+ * Returns the next request that is to be posted. Requests passed over are never left in front of
+ * others, which lose their mark when they complete.
+ */
 static uint32_t next_to_post(const struct sp_qp *qp, uint32_t n)
 {
 	while (n != qp->sq.head && passed_over(qp, n))
@@ -134,7 +138,7 @@ static int as_it_is(struct sp_qp *qp, uint32_t n, struct ibv_send_wr *out)
 	return 0;
 }
 
-/* Of those that the provider took, all that are not the log's. */
+/* Returns how many of the batch that the provider took are not the log's. */
 static uint32_t batch_requests(const struct sp_qp *qp, const struct batch *b)
 {
 	uint32_t count = 0;
@@ -144,7 +148,10 @@ static uint32_t batch_requests(const struct sp_qp *qp, const struct batch *b)
 	return count;
 }
 
-/* Up to max requests from *at on, which is moved behind them. The error of the first that cannot go. */
+/*
+ * Fills a batch with up to max requests from *at on, which is moved behind them. Returns the error
+ * of the first that cannot go.
+ */
 LED_INLINE int batch_fill(struct sp_qp *qp, struct sp_carrier *c, uint32_t *at, uint32_t max,
 			  struct batch *b)
 {
@@ -174,7 +181,10 @@ LED_INLINE int batch_fill(struct sp_qp *qp, struct sp_carrier *c, uint32_t *at, 
 	return err;
 }
 
-/* Behind request i of those that were filled in; it goes to that place. behind: the number of the next request. */
+/*
+ * Puts a log WQE behind request i of the batch, at place `to`. behind: the number of the next
+ * request.
+ */
 static void batch_log(struct sp_carrier *c, struct batch *b, uint32_t i, uint32_t to,
 		      uint32_t behind)
 {
@@ -183,8 +193,8 @@ static void batch_log(struct sp_carrier *c, struct batch *b, uint32_t i, uint32_
 }
 
 /*
- * The same with log WQEs among them, so of half as many: what was filled in makes place for them from the end. Apart
- * from the above, which should not pay for it.
+ * Fills a batch with log WQEs among the requests, so with half as many: what was filled in makes
+ * place for them from the end. Apart from batch_fill(), which should not pay for it.
  */
 static LED_HOT int batch_fill_logged(struct sp_qp *qp, struct sp_carrier *c, uint32_t *at,
 				     uint32_t max, struct batch *b)
@@ -209,8 +219,8 @@ static LED_HOT int batch_fill_logged(struct sp_qp *qp, struct sp_carrier *c, uin
 }
 
 /*
- * A recall may have put more back than a queue takes. Some providers would take it: they promised less, and
- * completion queues are as long as that.
+ * A recall may have put more back than a queue takes. Some providers would take more than they
+ * promised, but completion queues are as long as the promise.
  */
 static uint32_t room_there(const struct sp_qp *qp)
 {
@@ -219,7 +229,7 @@ static uint32_t room_there(const struct sp_qp *qp)
 	return used < qp->sq.max_post ? qp->sq.max_post - used : 0;
 }
 
-/* Behind which of those that the provider took do log WQEs lie? */
+/* Marks the requests, of those that the provider took, behind which log WQEs lie. */
 static void batch_mark(const struct sp_qp *qp, const struct batch *b)
 {
 	for (uint32_t i = 0; i < b->n; i++)
@@ -229,7 +239,10 @@ static void batch_mark(const struct sp_qp *qp, const struct batch *b)
 			*led_mark(qp, b->number[i]) &= (uint8_t)~LED_MARK_LOGGED;
 }
 
-/* The packets of what it took. at: the request up to which the ledger is handed over. */
+/*
+ * Counts the packets of what the provider took. at: the request up to which the ledger is handed
+ * over.
+ */
 LED_INLINE void batch_count(struct sp_qp *qp, const struct batch *b, uint32_t at)
 {
 	struct led_psn *psn = &qp->sq.psn;
@@ -286,8 +299,9 @@ static LED_HOT int hand_over_logged(struct sp_qp *qp, struct sp_carrier *c, uint
 }
 
 /*
- * Up to max withheld requests go to the carrier, in order. sq_lock held. 0, or why not all: an errno, the
- * provider's or for want of room (positive), -ENOENT, -EOPNOTSUPP, -EPROTO. *done: how many it took.
+ * Hands up to max withheld requests to the carrier, in order. sq_lock held. 0, or why not all went:
+ * an errno, the provider's or for want of room (positive), -ENOENT, -EOPNOTSUPP, -EPROTO. *done:
+ * how many the provider took.
  */
 int led_hand_over(struct sp_qp *qp, struct sp_carrier *c, uint32_t max, uint32_t *done)
 {
@@ -297,8 +311,8 @@ int led_hand_over(struct sp_qp *qp, struct sp_carrier *c, uint32_t max, uint32_t
 }
 
 /*
- * How many requests it is to the end of the first signaled one that waits; all, if there is none. What is owed
- * comes first: behind a fence nothing may be left that has run.
+ * Returns how many requests lie before the end of the first signaled one that waits; UINT32_MAX if
+ * there is none. What is owed comes first: behind a fence nothing may be left that has run.
  */
 static uint32_t to_next_signaled(const struct sp_qp *qp)
 {
@@ -317,7 +331,7 @@ static void fence_if_reached(struct sp_qp *qp, uint32_t done)
 	qp->tx_mode |= LED_FENCE;
 }
 
-/* As far as it may be. sq_lock held. */
+/* Hands over as much as is allowed. sq_lock held. */
 int led_go_some(struct sp_qp *qp, uint32_t max)
 {
 	bool fence = qp->tx_mode & LED_FENCE_NEXT;
@@ -340,7 +354,7 @@ int led_go(struct sp_qp *qp)
 	return qp->tx_mode & LED_GATE ? 0 : led_go_some(qp, UINT32_MAX);
 }
 
-/* What the shell is told: a provider that refuses now is asked again. */
+/* Returns the error for the shell, which asks a provider that refuses now again. */
 static int told(int err)
 {
 	return err > 0 ? -EAGAIN : err;

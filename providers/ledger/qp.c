@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Driven QPs, as the application sees them. */
+/* The ledger's queue pair, as the application sees it. */
 #include <sched.h>
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@ enum {
 	SENT_TRIES = 100,
 };
 
-/* -- everything of a QP stands still ----------------------------------------------------------- */
+/* -- locking a whole QP ------------------------------------------------------------------------ */
 
 static void lock_cqs(struct sp_qp *qp)
 {
@@ -37,8 +37,8 @@ static void unlock_cqs(struct sp_qp *qp)
 }
 
 /*
- * An application holds sq_lock from wr_start to wr_complete, and may poll in between: who waits
- * for sq_lock must not hold a CQ.
+ * An application holds sq_lock from wr_start to wr_complete, and may poll in between: a thread that
+ * waits for sq_lock must not hold a CQ.
  */
 void led_qp_lock(struct sp_qp *qp)
 {
@@ -53,7 +53,7 @@ void led_qp_lock(struct sp_qp *qp)
 	sp_lock(&qp->rq_lock);
 }
 
-/* The same, but without waiting for a wr_complete that may be far. */
+/* Locks a QP without waiting for a wr_complete that may be far. False: not locked. */
 bool led_qp_lock_soon(struct sp_qp *qp)
 {
 	for (uint32_t i = 0; i < LOCK_TRIES; i++) {
@@ -102,7 +102,10 @@ const char *led_qp_drivable(struct sp_dev *dev, struct ibv_qp *qp,
 	if (attr->comp_mask & (IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
 			       IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH))
 		return "it was made with attributes that are not supported";
-	/* nobody asked for builders by name: a driver's own verb made it, and it may have its own */
+	/*
+	 * Nobody asked for builders by name: a driver's own verb made the QP, and may have added
+	 * its own.
+	 */
 	if (extended(attr) && attr->send_ops_flags == UINT64_MAX)
 		return "it was made with request builders of direct verbs (mlx5dv_wr_*)";
 	if (qp->qp_type == IBV_QPT_RC && out_of_limits(&attr->cap))
@@ -156,7 +159,6 @@ static int ledger_alloc(struct sp_qp *qp, const struct ibv_qp_init_attr_ex *attr
 	return err;
 }
 
-/* From here on pollers and posters find it. */
 static void qp_publish(struct sp_qp *qp, struct sp_carrier *c)
 {
 	led_qp_lock(qp);
@@ -169,7 +171,7 @@ static void qp_publish(struct sp_qp *qp, struct sp_carrier *c)
 	led_live(c->sring, &c->sring_live);
 	led_live(c->rring, &c->rring_live);
 	led_qp_unlock(qp);
-	/* what its provider posts itself is not found by who posts */
+	/* posters do not find a QP whose posts go straight to its provider */
 	if (qp->dev->installed && !qp->plain)
 		atomic_store_explicit(&qp->dev->qps[qp->ibv->handle], qp, memory_order_release);
 	if (qp->ex.on)
@@ -183,7 +185,7 @@ static int take_number(struct sp_dev *dev, const struct ibv_qp *ibv, struct sp_c
 
 	if (err || !atomic_load(&dev->carriers[ibv->qp_num]))
 		return err;
-	err = led_cq_collect(scq); /* of an earlier owner of the number: dropped */
+	err = led_cq_collect(scq); /* completions of an earlier owner of the number: dropped */
 	return err || rcq == scq ? err : led_cq_collect(rcq);
 }
 
@@ -227,7 +229,7 @@ int led_qp_drive(struct sp_dev *dev, struct ibv_qp *ibv, const struct ibv_qp_ini
 	return 0;
 }
 
-/* A number that a driven QP had may be that of another one now, whose completions pass. */
+/* Frees the number of a QP that was driven: another QP may have it now, whose completions pass. */
 void led_qp_foreign(struct sp_dev *dev, struct ibv_qp *qp)
 {
 	struct sp_carrier *gone = &led_carrier_gone;
@@ -236,7 +238,10 @@ void led_qp_foreign(struct sp_dev *dev, struct ibv_qp *qp)
 		atomic_compare_exchange_strong(&dev->carriers[qp->qp_num], &gone, NULL);
 }
 
-/* Nobody else can post to queues that only their provider writes: no hand of others is looked for. */
+/*
+ * Returns why the QP cannot be protected. Only their provider writes these queues: nobody else can
+ * post, so no intruder is looked for.
+ */
 const char *led_qp_reason(struct sp_qp *qp, bool *intruder)
 {
 	*intruder = false;
@@ -248,7 +253,7 @@ const char *led_qp_reason(struct sp_qp *qp, bool *intruder)
 	return NULL;
 }
 
-/* No completion of the past is delivered any more. All locks held. */
+/* All locks held. */
 static void forget_completions(struct sp_qp *qp)
 {
 	led_backlog_drop(qp->scq, qp);
@@ -274,7 +279,7 @@ void led_qp_undrive(struct sp_qp *qp)
 
 	if (qp->dev->installed)
 		atomic_store(&qp->dev->qps[qp->ibv->handle], NULL);
-	if (qp->srq) /* what it took and nobody has seen goes with it, as on stock */
+	if (qp->srq) /* receives that the QP took and nobody has seen go with it, as on stock */
 		(void)led_cq_collect(qp->rcq);
 	led_qp_lock(qp);
 	for (c = qp->carriers; c; c = c->next)
@@ -332,7 +337,7 @@ static void reset(struct sp_qp *qp)
 	led_psn_end(qp);
 }
 
-/* Its completions of the past that lie in a ring still go, before numbers begin anew. */
+/* Drops completions of the past that lie in a ring, before numbers begin anew. */
 static void reset_begin(struct sp_qp *qp)
 {
 	(void)led_cq_collect(qp->scq);
@@ -340,7 +345,7 @@ static void reset_begin(struct sp_qp *qp)
 		(void)led_cq_collect(qp->rcq);
 }
 
-/* As its provider has done with those in its CQ. */
+/* Drops a plain QP's completions, as its provider has done with those in its CQ. */
 static void reset_plain(struct sp_qp *qp)
 {
 	led_qp_lock(qp);
@@ -378,7 +383,7 @@ uint32_t led_qp_recv_count(struct sp_qp *qp)
 	return atomic_load_explicit(&qp->rq.tail, memory_order_acquire);
 }
 
-/* Would a completion tell when all that was handed over is complete? */
+/* True if a completion would show that all that was handed over is complete. */
 static bool end_is_told(const struct sp_qp *qp)
 {
 	const struct led_hidden *fence = &qp->tx->hidden[LED_HIDDEN_FENCE];
@@ -401,7 +406,7 @@ enum sp_sending led_qp_sending(struct sp_qp *qp, uint32_t *number)
 	return sending;
 }
 
-/* Who posts all the time holds the lock for a part of it. */
+/* A thread that posts all the time holds the lock for a part of it. */
 static bool sent_trylock(struct sp_lock *lock)
 {
 	for (int i = 0; i < SENT_TRIES; i++)
@@ -410,7 +415,7 @@ static bool sent_trylock(struct sp_lock *lock)
 	return false;
 }
 
-/* What lies in a CQ unseen cannot be looked at: done says less than it might. */
+/* Completions that lie in a CQ unseen cannot be looked at: done says less than it might. */
 void led_qp_sent(struct sp_qp *qp, struct sp_sent *sent)
 {
 	*sent = (struct sp_sent){ .done = led_tail(qp) };

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The peer's NIC died, and may have lost what it had acknowledged: what the application has not seen
- * complete is outstanding again. The data path keeps no record of what it has seen. But each signaled
- * request has one completion, in order: those that lie in the backlog are of the last ones before the
- * tail. Slots keep what they had until they are used again.
+ * The recall: the peer's NIC died, and may have lost what it had acknowledged, so what the
+ * application has not seen complete is outstanding again. The data path keeps no record of what the
+ * application has seen. But each signaled request has one completion, in order: those in the
+ * backlog are of the last requests before the tail. Slots keep what they had until they are used
+ * again.
  */
 #include "providers/ledger/backlog.h"
 #include "providers/ledger/move.h"
 
-/* Is there a request before number n that this carrier got, and that is still in its slot? */
+/* True if this carrier got a request before number n that is still in its slot. */
 static bool step_back(const struct sp_carrier *c, uint32_t n)
 {
 	return n != c->first && led_written(&c->qp->sq) - (n - 1) <= c->qp->sq.mask + 1;
 }
 
-/* To behind the last request whose completion the application has, if `unseen` are still here. */
+/*
+ * Steps back to behind the last request whose completion the application has, if `unseen`
+ * completions are still here.
+ */
 static bool back_to_seen(const struct sp_carrier *c, uint32_t *n, uint32_t unseen)
 {
 	uint32_t at = *n;
@@ -56,7 +60,7 @@ static int recall(struct sp_carrier *c, enum sp_last_seen *seen)
 	led_backlog_take_back(qp->scq, c, false);
 	led_cq_refresh(qp->scq);
 	atomic_store(&qp->tail, n);
-	qp->sq.limit = qp->sq.head; /* asked for anew */
+	qp->sq.limit = qp->sq.head; /* the next post asks anew */
 	qp->send_counted = n;
 	*seen = last_seen(c, n);
 	return 0;

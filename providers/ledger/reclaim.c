@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Taking receives back from a shared queue that others still take from. What a NIC was given cannot be
- * unposted; but a loopback QP of SHIFT's own on that queue can take them as any other does, with
- * messages that carry nothing, and its completions say which it got.
+ * The reclaim: takes receives back from a shared queue that others still take from. What a NIC was
+ * given cannot be unposted. But a loopback QP of SHIFT's own on that queue can take receives as any
+ * other QP does, with messages that carry nothing, and its completions say which it got.
  */
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ struct sp_reclaim {
 	const struct shift_provider *engine;
 	struct ibv_qp *real;
 	struct ibv_cq *cq;
-	uint32_t out; /* messages whose receive has not completed */
+	uint32_t out; /* number of messages whose receive has not completed */
 	bool broken;
 };
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* ibv_post_recv: logged, and handed on with the application's wr_id, as receives complete in order. */
+/*
+ * Posting receives (ibv_post_recv): each is logged, and handed on with the application's wr_id, as
+ * receives complete in order.
+ */
 #include <stdlib.h>
 
 #include "providers/ledger/backlog.h"
@@ -12,12 +15,12 @@ void led_rq_free(struct led_rq *rq)
 }
 
 /*
- * Who writes receives into slots by two finds room for the second, or one that nobody uses: two of them
- * behind what may be posted, and behind the ring's last.
+ * Spare slots, behind what may be posted and behind the ring's last: a post that writes slots in
+ * pairs finds room for the second, or a slot that nobody uses.
  */
 enum { LED_RECV_SPARE = 2 };
 
-/* The next one is number n. Posts ask whether there is room. */
+/* Moves the head to number n. The next post asks whether there is room. */
 void led_recvs_at(struct led_rq *rq, uint32_t n)
 {
 	rq->at = rq->last = led_recv_slot(rq, n);
@@ -49,8 +52,8 @@ int led_rq_alloc(struct led_rq *rq, const struct ibv_qp_cap *cap)
 /* -- to the provider --------------------------------------------------------------------------- */
 
 /*
- * A key whose region is gone is harmless as long as no message comes to that receive, and fails then, as on stock: it is one that
- * names nothing. shell: may it be asked whether the region is gone?
+ * A key whose region is gone is replaced by one that names nothing: harmless until a message comes
+ * to that receive, which fails then, as on stock. shell: may the shell be asked?
  */
 static int translate(struct sp_qp *qp, const struct sp_carrier *c, uint32_t n,
 		     struct ibv_recv_wr *out, struct ibv_sge *sges, bool shell)
@@ -71,7 +74,7 @@ static int translate(struct sp_qp *qp, const struct sp_carrier *c, uint32_t n,
 	return 0;
 }
 
-/* All keys of what is outstanding known there? */
+/* Checks that all keys of what is outstanding are known there. */
 int led_recvs_check(struct sp_qp *qp, struct sp_carrier *to)
 {
 	struct ibv_sge sges[LED_MAX_SGE];
@@ -83,7 +86,7 @@ int led_recvs_check(struct sp_qp *qp, struct sp_carrier *to)
 	return 0;
 }
 
-/* One by one: this is the way after a move, or with a key that comes late. */
+/* Hands receives over one by one: the way after a move, or with a key that comes late. */
 static int hand_over(struct sp_qp *qp, bool shell)
 {
 	struct sp_carrier *c = qp->rx;
@@ -99,7 +102,7 @@ static int hand_over(struct sp_qp *qp, bool shell)
 	return err;
 }
 
-/* rq_lock held. What waits from here on does so in the ledger. */
+/* Holds receives in the ledger from here on. rq_lock held. */
 void led_recvs_hold(struct sp_qp *qp, uint32_t mode)
 {
 	qp->rq.pub = led_recv_pub(qp);
@@ -107,7 +110,7 @@ void led_recvs_hold(struct sp_qp *qp, uint32_t mode)
 	qp->rx_mode |= mode;
 }
 
-/* rq_lock held. Something waits, or has waited. */
+/* Hands over what waits. rq_lock held; something waits, or has waited. */
 int led_recvs_go(struct sp_qp *qp, bool shell)
 {
 	int err;
@@ -134,7 +137,7 @@ LED_INLINE void put(struct led_rq *rq, uint32_t n, const struct ibv_recv_wr *wr)
 	       (size_t)wr->num_sge * sizeof(*wr->sg_list));
 }
 
-/* All that there is room for: *to is behind them. */
+/* Writes all receives that there is room for; *to is behind them. */
 static int put_list(struct led_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad,
 		    uint32_t *to)
 {
@@ -156,7 +159,10 @@ static int put_list(struct led_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_w
 	return err;
 }
 
-/* The next ones, from number n on, up to the end of the ring, need not ask. */
+/*
+ * Opens the slots from number n on, up to the end of the ring: the next posts need not ask for
+ * room.
+ */
 static void open_room(struct led_rq *rq, uint32_t n)
 {
 	uint32_t tail = atomic_load_explicit(&rq->tail, memory_order_acquire);
@@ -181,8 +187,8 @@ static struct ibv_recv_wr *nth(struct ibv_recv_wr *wr, uint32_t n)
 }
 
 /*
- * So many of the application's list go to the provider, which may not look at the others: one by one. How
- * many it took.
+ * Hands over n receives of the application's list, one by one: the provider may not look at the
+ * others. *done: how many it took.
  */
 static int hand_some(struct sp_qp *qp, const struct ibv_recv_wr *wr, uint32_t n, uint32_t *done)
 {
@@ -197,7 +203,7 @@ static int hand_some(struct sp_qp *qp, const struct ibv_recv_wr *wr, uint32_t n,
 	return err;
 }
 
-/* `to` is behind what was written from head on. rq_lock held. */
+/* Hands over what was written from head up to `to`. rq_lock held. */
 static int post_some(struct sp_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad,
 		     uint32_t from, uint32_t to, int err)
 {
@@ -252,7 +258,7 @@ static LED_HOT int post_others(struct sp_qp *qp)
 	return err;
 }
 
-/* The provider takes no more from rq.bad on. Drops rq_lock. */
+/* Takes back what the provider refused, from rq.bad on. Drops rq_lock. */
 static LED_NOINLINE int refused(struct sp_qp *qp, int err)
 {
 	const struct ibv_recv_wr *wr = qp->rq.posting, *bad = *qp->rq.bad;
@@ -261,7 +267,7 @@ static LED_NOINLINE int refused(struct sp_qp *qp, int err)
 	for (; wr; wr = wr->next, n++)
 		if (wr == bad)
 			done = n;
-	*qp->rq.bad = nth(qp->rq.posting, done); /* where it did not say: it took none */
+	*qp->rq.bad = nth(qp->rq.posting, done); /* a provider that did not say took none */
 	led_recvs_at(&qp->rq, led_recv_head(&qp->rq) - (n - done));
 	sp_unlock(&qp->rq_lock);
 	return err;
@@ -282,7 +288,10 @@ LED_INLINE void log_one(struct led_recv *r, const struct ibv_recv_wr *wr)
 	r->sge = wr->sg_list[0];
 }
 
-/* What was written reaches to the last slot, or beyond. Was there room, and do all have their slot? */
+/*
+ * Ends a list that reaches to the last slot, or beyond. True: there was room, and all have their
+ * slot.
+ */
 static LED_NOINLINE bool log_last(struct led_rq *rq, const struct led_recv *behind, bool more)
 {
 	if (rq->shut || behind != rq->last + 1 || more)
@@ -291,12 +300,13 @@ static LED_NOINLINE bool log_last(struct led_rq *rq, const struct led_recv *behi
 	return true;
 }
 
-/* By two, as looking whether there is room costs. False: not all were written; ask put_list(). */
+/* Logs a list in pairs, as looking for room costs. False: not all were written; ask put_list(). */
 LED_INLINE bool log_list(struct led_rq *rq, const struct ibv_recv_wr *wr)
 {
 	const int64_t one = sizeof(struct led_recv);
 	char *end = (char *)(rq->last + 1);
-	int64_t at = (char *)rq->at - end; /* negative: that it gets there costs no comparison */
+	/* negative, so that reaching the end costs no comparison */
+	int64_t at = (char *)rq->at - end;
 
 	while (led_likely(wr->num_sge == 1)) {
 		log_one((struct led_recv *)(end + at), wr);
@@ -323,13 +333,13 @@ LED_INLINE bool log_list(struct led_rq *rq, const struct ibv_recv_wr *wr)
 	return true;
 }
 
-/* To post nothing is no error. */
+/* Posting nothing is no error. */
 static LED_NOINLINE int post_none(void)
 {
 	return 0;
 }
 
-/* What was logged is handed on as it is: the provider gives the application's own wr_id back. */
+/* Hands on what was logged as it is: the provider gives the application's own wr_id back. */
 LED_INLINE int post_logged(struct sp_qp *qp, struct ibv_qp *ibv, struct ibv_recv_wr *wr,
 			   struct ibv_recv_wr **bad)
 {
@@ -338,7 +348,7 @@ LED_INLINE int post_logged(struct sp_qp *qp, struct ibv_qp *ibv, struct ibv_recv
 	if (led_unlikely(err))
 		return refused(qp, err);
 	sp_unlock(&qp->rq_lock);
-	__asm__("" : "+r"(err)); /* it is 0 already: without this, another one is made */
+	__asm__("" : "+r"(err)); /* err is 0 already: without this, the compiler makes another 0 */
 	return err;
 }
 
@@ -365,7 +375,7 @@ int led_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	if (wr->next || led_unlikely(wr->num_sge != 1))
 		return post_list(qp);
 	r = qp->rq.at;
-	if (led_unlikely(r == qp->rq.last)) /* it may be shut */
+	if (led_unlikely(r == qp->rq.last)) /* r may be shut */
 		return post_list(qp);
 	log_one(r, wr);
 	qp->rq.at++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Receives of a QP's own queue. */
+/* The receives of a QP's own queue. */
 #ifndef LED_RECV_H
 #define LED_RECV_H
 

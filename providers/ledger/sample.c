@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Which memory keys are in use. Whoever is about to call a connection protected can ask whether he knows
- * them: memory may have been registered past all that he sees. A look costs the application nothing; a
- * queue that is busy just now is looked at next time.
+ * A sample of the memory keys in use. A shell that is about to call a connection protected can ask
+ * whether it knows them, as memory may have been registered past all that it sees. A look costs the
+ * application nothing; a queue that is busy now is looked at next time.
  */
 #include "providers/ledger/move.h"
 #include "providers/ledger/qp.h"
@@ -49,7 +49,7 @@ static void sample_request(struct sample *s, const struct ibv_send_wr *wr)
 	}
 }
 
-/* sq_lock is held. */
+/* Samples sends. sq_lock is held. */
 static void sample_sends(struct sample *s, const struct sp_qp *qp)
 {
 	uint32_t n = qp->sq.head, left = SAMPLE_REQUESTS;
@@ -58,7 +58,7 @@ static void sample_sends(struct sample *s, const struct sp_qp *qp)
 		sample_request(s, &led_slot(qp, n - 1)->wr);
 }
 
-/* rq_lock is held. The latest, and some of the others in turn. */
+/* Samples the latest receive, and some of the others in turn. rq_lock is held. */
 static void sample_receives(struct sample *s, const struct sp_qp *qp, uint32_t turn)
 {
 	const struct led_rq *rq = &qp->rq;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* ibv_post_send: requests are written into slots of the ledger, which the provider gets as a chain. */
+/* Posting sends (ibv_post_send): into slots of the ledger, which the provider gets as a chain. */
 #include <stdlib.h>
 
 #include "providers/ledger/backlog.h"
@@ -18,7 +18,7 @@ void led_sq_free(struct led_sq *sq)
 	free(sq->scratch);
 }
 
-/* Twice as many as may be posted: those that completed last can be recalled, whatever is withheld. */
+/* Returns the slots to make: twice the limit, to recall the latest, whatever is withheld. */
 static uint32_t room_for(uint32_t max_post)
 {
 	uint32_t n = 1;
@@ -58,7 +58,7 @@ int led_sq_alloc(struct sp_qp *qp, const struct ibv_qp_init_attr_ex *attr)
 	return 0;
 }
 
-/* sq_lock is held for these two. */
+/* Allocate at first use. sq_lock is held for these two. */
 LED_NOINLINE int led_inline_make(struct led_sq *sq)
 {
 	if (!sq->inlined && sq->max_inline)
@@ -113,8 +113,8 @@ LED_INLINE int put_inline(struct led_sq *sq, union led_send *slot, const struct 
 }
 
 /*
- * A request that needs more than a slot has, or names a memory window: kept whole. It can run on its own
- * NIC only. Its SGEs, and inline data, are those of the slot.
+ * A request that needs more than a slot has, or names a memory window, is kept whole: it can run on
+ * its own NIC only. Its SGEs, and inline data, are those of the slot.
  */
 LED_NOINLINE int led_put_wide(struct sp_qp *qp, union led_send *slot, const struct ibv_send_wr *wr)
 {
@@ -134,10 +134,10 @@ LED_NOINLINE int led_put_wide(struct sp_qp *qp, union led_send *slot, const stru
 	return 0;
 }
 
-/* In the order of the enum: WRITEs, SENDs, READ, atomics. */
+/* The last in the order of the enum: WRITEs, SENDs, READ, atomics. */
 #define LED_LAST_PLAIN IBV_WR_ATOMIC_FETCH_AND_ADD
 
-/* What a slot has of every request, from num_sge to the operands. */
+/* The part of a slot that each request has, from num_sge to the operands. */
 #define LED_PLAIN_FROM offsetof(struct ibv_send_wr, num_sge)
 #define LED_PLAIN_SIZE (offsetof(struct ibv_send_wr, qp_type) - LED_PLAIN_FROM)
 
@@ -158,7 +158,6 @@ LED_INLINE uint32_t put_sges(const struct led_sq *sq, union led_send *slot,
 	return led_copy_sges(to, wr->sg_list, (uint32_t)wr->num_sge);
 }
 
-/* Of any kind. */
 LED_INLINE int put(struct sp_qp *qp, union led_send *slot, const struct ibv_send_wr *wr,
 		   uint32_t *ahead)
 {
@@ -178,7 +177,7 @@ LED_INLINE int put(struct sp_qp *qp, union led_send *slot, const struct ibv_send
 	return err;
 }
 
-/* Most are: a request for one buffer, of a kind that needs no more than a slot has. */
+/* True if a request is like most: for one buffer, of a kind that needs no more than a slot has. */
 LED_INLINE bool like_most(const struct ibv_send_wr *wr, int32_t one_sge)
 {
 	return led_likely((unsigned)wr->opcode <= LED_LAST_PLAIN && wr->num_sge == one_sge &&
@@ -192,7 +191,7 @@ LED_INLINE uint32_t put_most(union led_send *slot, const struct ibv_send_wr *wr)
 	return led_copy_sge(slot->own.sge, wr->sg_list);
 }
 
-/* As led_kind says; a table, as it is looked up for each request. */
+/* A table of led_kind's answer, as it is looked up for each request. */
 static const uint32_t is_two_sided[32] = {
 	[IBV_WR_RDMA_WRITE_WITH_IMM] = 1,
 	[IBV_WR_SEND] = 1,
@@ -206,8 +205,8 @@ LED_INLINE uint32_t two_sided(enum ibv_wr_opcode opcode)
 }
 
 /*
- * Requests from there on have no room. It is not looked up at each post, as pollers write the tail all the
- * time. A recall may have put more back than a queue takes.
+ * Returns the number from which on requests have no room. Not looked up at each post, as pollers
+ * write the tail all the time. A recall may have put more back than a queue takes.
  */
 LED_NOINLINE uint32_t led_limit(struct sp_qp *qp, uint32_t head)
 {
@@ -217,10 +216,12 @@ LED_NOINLINE uint32_t led_limit(struct sp_qp *qp, uint32_t head)
 	return qp->sq.limit;
 }
 
-/* What one call writes. Behind the loops that write it, wr is the first that is not written, or NULL. */
+/*
+ * The writes of one call. Behind the loops, wr is the first request that is not written, or NULL.
+ */
 struct writing {
 	struct ibv_send_wr *wr;
-	union led_send *slot, *last; /* that it goes to; that the one before it went to */
+	union led_send *slot, *last; /* slot of wr; slot of the request before it */
 	uint32_t head, limit, two_sided, ahead;
 };
 
@@ -247,7 +248,7 @@ LED_INLINE void write_end(struct sp_qp *qp, const struct writing *w)
 	qp->sq.head = w->head;
 }
 
-/* As long as they are like most, as the first one is: without a call, so that all is in registers. */
+/* Writes requests while they are like most, as the first is: no call, all is in registers. */
 LED_INLINE void write_most(struct sp_qp *qp, struct writing *w)
 {
 	const int32_t one_sge = qp->sq.one_sge;
@@ -270,7 +271,6 @@ LED_INLINE bool no_room(struct sp_qp *qp, struct writing *w)
 	return w->head == w->limit;
 }
 
-/* All that there is room for. */
 LED_INLINE int write_all(struct sp_qp *qp, struct writing *w)
 {
 	int err;
@@ -291,7 +291,7 @@ LED_INLINE int write_all(struct sp_qp *qp, struct writing *w)
 
 /* -- to the provider --------------------------------------------------------------------------- */
 
-/* Slots as a chain, on the application's own NIC. Returns an errno; *refused: the first one that it did not take. */
+/* Hands slots over as a chain, on the application's NIC. *refused: the first not taken. */
 LED_INLINE int hand_chain(struct sp_qp *qp, union led_send *first, union led_send *last,
 			  struct ibv_send_wr **refused)
 {
@@ -304,7 +304,7 @@ LED_INLINE int hand_chain(struct sp_qp *qp, union led_send *first, union led_sen
 	return err;
 }
 
-/* How many of those from there on it took. */
+/* Returns how many of those from there on the provider took. */
 static uint32_t taken(const struct sp_qp *qp, uint32_t from, const struct ibv_send_wr *refused)
 {
 	if (!refused)
@@ -312,7 +312,7 @@ static uint32_t taken(const struct sp_qp *qp, uint32_t from, const struct ibv_se
 	return ((uint32_t)((const union led_send *)refused - qp->sq.slots) - from) & qp->sq.mask;
 }
 
-/* A post is undone from request n on: the application gets the error. */
+/* Undoes a post from request n on: the application gets the error. */
 LED_NOINLINE void led_unwrite(struct sp_qp *qp, uint32_t n)
 {
 	for (uint32_t i = n; i != qp->sq.head; i++) {
@@ -321,12 +321,13 @@ LED_NOINLINE void led_unwrite(struct sp_qp *qp, uint32_t n)
 	}
 	led_scribbled(&qp->sq, qp->sq.head);
 	qp->sq.head = n;
-	qp->sq.limit = n; /* asked for anew */
+	qp->sq.limit = n; /* the next post asks anew */
 }
 
 /*
- * What was written from `from` on goes to the provider, or waits. Returns an errno, and then the first
- * one that it refuses. whole: of which it must take none, then; if some run, the others wait.
+ * Hands over what was written from `from` on, or lets it wait. Returns an errno and the first
+ * request refused. whole: a refusal counts only if no request was taken; if some run, the others
+ * wait.
  */
 static LED_NOINLINE int posted_slow(struct sp_qp *qp, uint32_t from, bool whole, uint32_t *refused)
 {
@@ -337,16 +338,20 @@ static LED_NOINLINE int posted_slow(struct sp_qp *qp, uint32_t from, bool whole,
 		return 0;
 	led_uncount(qp, from);
 	if (qp->tx_mode & LED_FAILED) {
-		led_backlog_event(qp->scq, true); /* an error wakes who waits for solicited ones */
+		/* an error wakes a thread that waits for solicited events */
+		led_backlog_event(qp->scq, true);
 		return 0;
 	}
 	if (qp->tx_mode & LED_RETRY)
 		return 0;
 	err = led_go(qp);
 	took = (int32_t)(led_pub(qp) - from);
-	/* refused by an NIC that works: it is the application's error. By another, it moves soon. */
+	/*
+	 * A NIC that works refused: the application's error. If it does not work, the requests move
+	 * soon.
+	 */
 	if (err > 0 && !led_error_seen(qp->tx) && (whole ? took == 0 : took >= 0) &&
-	    led_pub(qp) != qp->sq.head) { /* else it was a log WQE behind them that was refused */
+	    led_pub(qp) != qp->sq.head) { /* else the refused one was a log WQE behind them */
 		*refused = led_pub(qp);
 		qp->tx_mode &= ~LED_RETRY;
 		led_unwrite(qp, *refused);
@@ -359,7 +364,7 @@ static LED_NOINLINE int posted_slow(struct sp_qp *qp, uint32_t from, bool whole,
 	return 0;
 }
 
-/* The same for all or none of them: ibv_wr_complete. sq_lock is held. */
+/* Hands over all or none of them, for ibv_wr_complete. sq_lock is held. */
 int led_sends_posted(struct sp_qp *qp, uint32_t from)
 {
 	uint32_t n = qp->sq.head - from, done, refused;
@@ -392,7 +397,7 @@ static struct ibv_send_wr *nth(struct ibv_send_wr *wr, uint32_t n)
 	return wr;
 }
 
-/* The provider takes no more from sq.refused on: the application hears of it. Drops sq_lock. */
+/* Takes back what the provider refused, from sq.refused on. Drops sq_lock. */
 static LED_NOINLINE int refused(struct sp_qp *qp, int err)
 {
 	uint32_t from = led_pub(qp), done = taken(qp, from, qp->sq.refused);
@@ -405,7 +410,7 @@ static LED_NOINLINE int refused(struct sp_qp *qp, int err)
 	return err;
 }
 
-/* What was written goes to the provider. Drops sq_lock. */
+/* Hands what was written to the provider. Drops sq_lock. */
 LED_INLINE int post_direct(struct sp_qp *qp, union led_send *first, union led_send *last, int err)
 {
 	int err_now;
@@ -418,14 +423,14 @@ LED_INLINE int post_direct(struct sp_qp *qp, union led_send *first, union led_se
 	return err;
 }
 
-/* The number that the first of those had which were written. */
+/* Returns the number of the first request that was written. */
 static uint32_t number_before(const struct sp_qp *qp, const struct writing *w,
 			      const union led_send *first)
 {
 	return w->head - (((uint32_t)(w->last - first) & qp->sq.mask) + 1);
 }
 
-/* Or by the slow way. err: of a request that was not written. Drops sq_lock. */
+/* Hands over by the slow way. err: of a request that was not written. Drops sq_lock. */
 static LED_NOINLINE int post_slow(struct sp_qp *qp, uint32_t from, int err)
 {
 	struct ibv_send_wr *wr = qp->sq.posting, **bad = qp->sq.bad;
@@ -438,7 +443,7 @@ static LED_NOINLINE int post_slow(struct sp_qp *qp, uint32_t from, int err)
 	return err_now ? err_now : err;
 }
 
-/* Some request is not like most. Drops sq_lock. */
+/* Posts a list with a request that is not like most. Drops sq_lock. */
 static LED_HOT int post_others(struct sp_qp *qp)
 {
 	struct writing w = write_begin(qp, qp->sq.posting);
@@ -454,14 +459,13 @@ static LED_HOT int post_others(struct sp_qp *qp)
 	return post_direct(qp, first, w.last, err);
 }
 
-/* -- one request alone, of a plain kind: each of these drops sq_lock ---------------------------- */
+/* -- one request alone, of a plain kind: each of these drops sq_lock --------------------------- */
 
 LED_INLINE bool must_wait(const struct sp_qp *qp)
 {
 	return led_unlikely(qp->tx_mode || qp->sq.head == qp->sq.limit);
 }
 
-/* Its data are in their place. */
 LED_INLINE int post_put(struct sp_qp *qp, union led_send *slot, const struct ibv_send_wr *wr)
 {
 	put_plain(slot, wr);
@@ -481,7 +485,7 @@ static LED_HOT int post_single(struct sp_qp *qp, const struct ibv_send_wr *wr)
 	return post_put(qp, slot, wr);
 }
 
-/* Inline data in one piece: in place, if they are short. */
+/* Posts inline data of one piece: in place, if they are short. */
 static LED_HOT int post_inline(struct sp_qp *qp, const struct ibv_send_wr *wr)
 {
 	uint32_t at = qp->sq.head & qp->sq.mask;
@@ -500,7 +504,7 @@ static LED_HOT int post_inline(struct sp_qp *qp, const struct ibv_send_wr *wr)
 	return post_put(qp, slot, wr);
 }
 
-/* No buffer, or more than one. */
+/* Posts a request without a buffer, or with more than one. */
 static LED_HOT int post_sges(struct sp_qp *qp, const struct ibv_send_wr *wr)
 {
 	union led_send *slot = led_slot(qp, qp->sq.head);
@@ -512,7 +516,7 @@ static LED_HOT int post_sges(struct sp_qp *qp, const struct ibv_send_wr *wr)
 	return post_put(qp, slot, wr);
 }
 
-/* -- any ----------------------------------------------------------------------------------------- */
+/* -- any request ------------------------------------------------------------------------------- */
 
 /* Drops sq_lock. */
 static LED_HOT int post_list(struct sp_qp *qp)
@@ -531,7 +535,6 @@ static LED_HOT int post_list(struct sp_qp *qp)
 	return post_direct(qp, first, w.last, 0);
 }
 
-/* Somebody else has the lock. */
 static LED_NOINLINE int post_late(struct sp_qp *qp, struct ibv_send_wr *wr,
 				  struct ibv_send_wr **bad)
 {
@@ -562,7 +565,7 @@ int led_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 	return post_single(qp, wr);
 }
 
-/* context->ops.bind_mw: what the provider would post itself goes through the ledger. */
+/* Takes context->ops.bind_mw: a bind that the provider would post goes through the ledger. */
 int led_bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct ibv_send_wr wr = { .wr_id = bind->wr_id, .opcode = IBV_WR_BIND_MW };

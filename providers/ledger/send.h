@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Sends: into the ledger, and from there to a provider. */
+/* Sends: written into the ledger, and from there handed to a provider. */
 #ifndef LED_SEND_H
 #define LED_SEND_H
 
@@ -20,13 +20,13 @@ int led_sends_posted(struct sp_qp *qp, uint32_t from);
 uint32_t led_limit(struct sp_qp *qp, uint32_t head);
 void led_unwrite(struct sp_qp *qp, uint32_t n);
 
-/* Where its inline data are copied to. */
+/* Returns the place for a slot's inline data. */
 LED_INLINE uint8_t *led_inline_at(const struct led_sq *sq, const union led_send *slot)
 {
 	return sq->inlined + (size_t)(slot - sq->slots) * sq->max_inline;
 }
 
-/* Where its SGEs lie, if they are more than a slot has. */
+/* Returns the place of a slot's SGEs, if they are more than a slot has. */
 LED_INLINE struct ibv_sge *led_many_sges(const struct led_sq *sq, const union led_send *slot)
 {
 	return sq->sges + (size_t)(slot - sq->slots) * sq->max_sge;
@@ -38,7 +38,10 @@ LED_INLINE uint32_t led_copy_sge(struct ibv_sge *to, const struct ibv_sge *from)
 	return from->length;
 }
 
-/* A few, mostly: then without a loop, whose counting costs as much as the copying. Their bytes. */
+/*
+ * Most lists are short: these are copied without a loop, whose counting costs as much as the
+ * copying. Returns the bytes.
+ */
 LED_INLINE uint32_t led_copy_sges(struct ibv_sge *to, const struct ibv_sge *from, uint32_t n)
 {
 	uint32_t bytes = 0;
@@ -57,7 +60,7 @@ LED_INLINE uint32_t led_copy_sges(struct ibv_sge *to, const struct ibv_sge *from
 
 enum { LED_SHORT = 64 };
 
-/* Up to LED_SHORT bytes: a call, or a loop, costs more than these. Some may be copied twice. */
+/* Copies up to LED_SHORT bytes, some of them twice: a call, or a loop, would cost more. */
 LED_INLINE void led_copy_short(uint8_t *to, const uint8_t *from, size_t n)
 {
 	if (n >= 32) {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The end of a move: what was outstanding is completed in software or posted to the next carrier. */
+/*
+ * Settling, the end of a move: what was outstanding is completed in software or posted to the next
+ * carrier.
+ */
 #include "providers/ledger/backlog.h"
 #include "providers/ledger/errors.h"
 #include "providers/ledger/move.h"
@@ -10,7 +13,6 @@ enum { SCATTERED_TO_CQE = 64 }; /* bytes that a NIC may put into a completion */
 
 /* -- outstanding sends ------------------------------------------------------------------------- */
 
-/* What it does to memory. */
 static void describe_target(const struct ibv_send_wr *wr, struct sp_request *i)
 {
 	switch ((int)wr->opcode) {
@@ -62,12 +64,15 @@ struct settle {
 	struct sp_qp *qp;
 	struct sp_carrier *to;
 	const enum sp_fate *fates;
-	uint32_t n;	/* of them */
-	uint32_t first; /* request */
+	uint32_t n;	/* number of fates */
+	uint32_t first; /* the first request */
 	struct sp_settled *out;
 };
 
-/* One that an earlier move found executed was not sent since: nobody hears of it in this one. */
+/*
+ * True if an earlier move found the request executed: it was not sent since, so nobody hears of it
+ * in this move.
+ */
 static bool was_done(const struct settle *s, uint32_t i)
 {
 	return *led_mark(s->qp, s->first + i) & LED_MARK_DELIVERED;
@@ -79,9 +84,9 @@ static bool is_done(const struct settle *s, uint32_t i)
 }
 
 /*
- * A provider whose NIC puts what a small READ brings into its completion, where each request has one
- * (mlx5), copies it to the buffers when it polls that. Such a READ is executed, as a request with the
- * fence flag behind it was; but if the completion is lost, so are its bytes.
+ * Some NICs put a small READ's answer into its completion, where each request has one, and the
+ * provider copies it to the buffers when it polls that (mlx5). Such a READ is executed, as a
+ * request with the fence flag behind it was; but if the completion is lost, so are its bytes.
  */
 static bool lost_with_its_completion(const struct sp_qp *qp, uint32_t n)
 {
@@ -90,8 +95,9 @@ static bool lost_with_its_completion(const struct sp_qp *qp, uint32_t n)
 }
 
 /*
- * Are all keys of what will be posted known there? Can the rest be completed? A withheld request with a key that is
- * missing stays withheld, and so does all behind it: nothing was promised of it to the peer.
+ * Checks that all keys of what will be posted are known there, and that the rest can be completed.
+ * A withheld request with a key that is missing stays withheld, and so does all behind it: nothing
+ * was promised of these to the peer.
  */
 static int settle_check(const struct settle *s)
 {
@@ -107,7 +113,7 @@ static int settle_check(const struct settle *s)
 			continue;
 		}
 		if (led_must_ask(s->qp, s->first + i))
-			return i < s->n ? -EACCES : 0; /* what is withheld stays so, from here on */
+			return i < s->n ? -EACCES : 0; /* withheld requests stay so, from here on */
 		err = led_translate_send(s->qp, s->to, s->first + i, &wr, sges);
 		if (err)
 			return err == -ENOENT && i >= s->n ? 0 : err;
@@ -115,7 +121,7 @@ static int settle_check(const struct settle *s)
 	return 0;
 }
 
-/* Complete it in software, as the NIC would have: unsignaled ones leave no trace. */
+/* Completes a request in software, as the NIC would have: an unsignaled one leaves no trace. */
 static void deliver(const struct settle *s, uint32_t n)
 {
 	const struct led_taken taken = { s->qp, UINT32_MAX, true };
@@ -127,7 +133,7 @@ static void deliver(const struct settle *s, uint32_t n)
 	led_backlog_push(s->qp->scq, &wc, &taken);
 }
 
-/* Their answers were lost, but are known: they found what they had compared with. */
+/* Their answers were lost, but are known: the swaps found what they had compared with. */
 static void bring_answers(const struct settle *s)
 {
 	for (uint32_t i = 0; i < s->n; i++) {
@@ -142,7 +148,7 @@ static void bring_answers(const struct settle *s)
 	}
 }
 
-/* Those before the first one that runs again. */
+/* Completes those before the first one that runs again. */
 static void deliver_leading(const struct settle *s)
 {
 	uint32_t i;
@@ -155,8 +161,8 @@ static void deliver_leading(const struct settle *s)
 }
 
 /*
- * One behind that completes in its turn: when the one before it, which gets a signal for that, has.
- * It lies behind one that runs again: i is not 0.
+ * Lets a delivered request complete in its turn, behind one that runs again (so i is not 0): when
+ * the one before it, which gets a signal for that, has completed.
  */
 static void deliver_later(const struct settle *s, uint32_t i)
 {
@@ -171,7 +177,7 @@ static void deliver_later(const struct settle *s, uint32_t i)
 	s->out->delivered++;
 }
 
-/* Of what an earlier move decided, what ran stays so. */
+/* Clears the marks that an earlier move left, except that what ran stays so. */
 static void unmark_all(const struct sp_qp *qp)
 {
 	for (uint32_t n = led_tail(qp); n != led_tail(qp) + qp->sq.mask + 1; n++)
@@ -197,7 +203,7 @@ static void mark_all(const struct settle *s)
 	led_cq_refresh(s->qp->scq);
 }
 
-/* Everything that was posted before is complete, or waits for the new carrier. */
+/* Makes `to` the active carrier: everything that was posted before is complete, or waits for it. */
 static void settle_switch(const struct settle *s)
 {
 	struct sp_qp *qp = s->qp;
@@ -222,7 +228,9 @@ static void settle_switch(const struct settle *s)
 	led_live(s->to->sring, &s->to->sring_live);
 }
 
-/* What had been posted runs again, whatever the modes say; what waited behind it as they do. */
+/*
+ * Hands over again what had been posted, whatever the modes say; what waited behind it obeys them.
+ */
 static int settle_again(const struct settle *s)
 {
 	struct sp_qp *qp = s->qp;
@@ -283,7 +291,7 @@ int led_qp_settle(struct sp_qp *qp, struct sp_carrier *to, const enum sp_fate *f
 		if (to == qp->tx || n != led_given(qp) - s.first)
 			err = -EINVAL;
 		else if (!led_backlog_has(qp->scq, n))
-			err = -EAGAIN; /* a collect was quicker */
+			err = -EAGAIN; /* a collect took the room first */
 		if (!err)
 			err = settle_check(&s);
 		if (!err)

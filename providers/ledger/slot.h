@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* A request in the ledger. */
+/* The slot: a request in the ledger. */
 #ifndef LED_SLOT_H
 #define LED_SLOT_H
 
@@ -13,9 +13,9 @@
 enum { LED_SLOT_SGES = 3 };
 
 /*
- * What the provider gets is the slot itself: its wr_id is its address, next and sg_list lead to the
- * next slot and to its SGEs. Of an ibv_send_wr, a request of RC uses the first 72 bytes; behind them
- * lies what is the application's. (Requests that use more are kept beside: led_send_wide.)
+ * The provider gets the slot itself: wr_id is the slot's address, next and sg_list lead to the next
+ * slot and to the slot's SGEs. A request of RC uses the first 72 bytes of an ibv_send_wr; behind
+ * them lies what is the application's. Requests that use more are kept beside: led_put_wide().
  */
 union led_send {
 	struct ibv_send_wr wr;
@@ -27,13 +27,13 @@ union led_send {
 };
 static_assert(sizeof(union led_send) == 128, "two cache lines");
 
-/* Of a slot, beside it: what a move decided. Zero in a slot that is free. */
+/* The mark beside a slot: what a move decided. Zero while the slot is free. */
 enum led_mark {
 	LED_MARK_DELIVERED =
 		1,	     /* executed by the peer: completes in its turn, is not posted again */
 	LED_MARK_SIGNAL = 2, /* posted with a signal that the application did not ask for */
-	LED_MARK_WIDE = 4,   /* the whole request is in sp_qp.wide */
-	LED_MARK_LOGGED = 8, /* a log WQE lies behind it; not looked at once it is complete */
+	LED_MARK_WIDE = 4,   /* the whole request is in led_sq.wide */
+	LED_MARK_LOGGED = 8, /* a log WQE lies behind it; meaningless once it is complete */
 };
 
 LED_INLINE enum sp_request_kind led_kind(enum ibv_wr_opcode opcode)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Shared receive queues. Receives do not belong to a QP: which of them a QP takes is known when it has
- * taken it, by the wr_id, which is the address of the receive in the ledger.
+ * The shared receive queue of the ledger. Receives do not belong to a QP: which QP took one is
+ * known from its completion, by the wr_id, which is the address of the receive in the ledger.
  *
- * A carrier on another NIC takes from a queue there. While all carriers are on the application's own
- * queue, its posts go straight into that. From the first move on, receives that are not in a queue wait in
- * the pool, and are handed to the queues that carriers take from (srq_pool.c). A receive is in one place
- * only: in the pool, or in one queue.
+ * A carrier on another NIC takes from a queue there. While all carriers are on the application's
+ * own queue, its posts go straight into that. From the first move on, receives that are not in a
+ * queue wait in the pool, and are handed to the queues that carriers take from (srq_pool.c). A
+ * receive is in one place only: in the pool, or in one queue.
  *
  * A queue that no carrier takes from any more gives all that it still has back to the pool
- * (led_srq_recover). Its NIC may have read ahead, so it is spoiled: it is never posted to again, and no
- * carrier may join it.
+ * (led_srq_recover). Its NIC may have read ahead, so it is spoiled: it is never posted to again,
+ * and no carrier may join it.
  */
 #include <stdlib.h>
 
@@ -41,7 +41,7 @@ static void shared_free(struct sp_srq *srq, struct led_shared *r)
 	led_list_add(&srq->free, r, false);
 }
 
-/* A completion that brings no receive of the application's: it was recovered before. */
+/* Counts a completion that brings no receive of the application's: it was recovered before. */
 static void shared_spent(struct sp_srq_ring *ring, const struct led_shared *r)
 {
 	if (r && ring->n_stale)
@@ -71,7 +71,7 @@ bool led_srq_take(struct sp_carrier *c, struct ibv_wc *wc)
 	return ours;
 }
 
-/* It is to be taken by somebody else. */
+/* Returns a receive to the pool, for another carrier. */
 void led_srq_return(struct sp_srq_ring *ring, uint64_t wr_id)
 {
 	struct sp_srq *srq = ring->srq;
@@ -114,7 +114,10 @@ static struct led_shared *put(struct sp_srq *srq, const struct ibv_recv_wr *wr)
 	return r;
 }
 
-/* Into the application's own queue. Returns an errno; what its provider refuses is taken out again. */
+/*
+ * Posts into the application's own queue. Returns an errno; what the provider refuses is taken out
+ * again.
+ */
 static int post_own(struct sp_srq *srq, struct led_shared *first, struct ibv_recv_wr *wr,
 		    struct ibv_recv_wr **bad)
 {
@@ -199,7 +202,7 @@ struct sp_srq_ring *led_srq_find(struct sp_srq *srq, const struct ibv_srq *real)
 	return ring;
 }
 
-/* From here on it takes receives there. */
+/* The carrier takes receives there from here on. */
 void led_srq_join(struct sp_carrier *c)
 {
 	struct sp_srq *srq;
@@ -215,7 +218,7 @@ void led_srq_join(struct sp_carrier *c)
 		led_pool_feed_or_tell(srq);
 		led_srq_tell_if_in_want(srq, c->srq);
 	}
-	led_srq_check_limit(srq); /* what its NIC tells of it from now on is not passed on */
+	led_srq_check_limit(srq); /* from now on the device's own limit event is not passed on */
 	sp_unlock(&srq->lock);
 }
 
@@ -308,7 +311,7 @@ void led_srq_undrive(struct sp_srq *srq)
 int led_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *shadow,
 		     const struct ibv_srq_attr *attr, uint8_t path, struct sp_srq_ring **out)
 {
-	/* one that stands in for the application's own: QPs find it there */
+	/* a stand-in for the application's own queue: QPs find it there */
 	bool stands_in = dev == srq->dev && shadow->handle < LED_MAX_HANDLE;
 	struct sp_srq_ring *ring;
 
@@ -400,8 +403,8 @@ int led_srq_renew(struct sp_srq_ring *ring)
 }
 
 /*
- * The provider has what was posted, but with wr_ids of the ledger's, and nobody could put those of the
- * application back: only a queue that is empty can go.
+ * Hands the queue back to the provider. Posted receives have wr_ids of the ledger's, and nobody
+ * could put the application's back: only an empty queue can go.
  */
 int led_srq_hand_back(struct sp_srq *srq)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Shared receive queues: one real queue for each NIC that a carrier of theirs is on. See srq.c. */
+/*
+ * Shared receive queues: one real queue for each NIC that one of their carriers is on. See srq.c.
+ */
 #ifndef LED_SRQ_H
 #define LED_SRQ_H
 
@@ -11,11 +13,11 @@
 /* A receive. The provider's wr_id is its address. */
 struct led_shared {
 	struct ibv_recv_wr wr;
-	uint64_t wr_id;		  /* the application's */
-	struct sp_srq_ring *ring; /* where it is; NULL: in the pool, or free */
-	uint64_t stuck_since;	  /* a key of it is missing; 0: it was not looked for */
+	uint64_t wr_id;		  /* the application's wr_id */
+	struct sp_srq_ring *ring; /* the ring that has it; NULL: in the pool, or free */
+	uint64_t stuck_since;	  /* time when a key was missed first; 0: not looked for */
 	bool used;
-	struct led_shared *prev, *next; /* in the list that it is in */
+	struct led_shared *prev, *next; /* neighbors in the list that it is in */
 };
 
 struct led_list {
@@ -28,30 +30,31 @@ struct sp_srq_ring {
 	const struct shift_provider *engine;
 	struct sp_dev *dev;
 	struct ibv_srq *real;
-	struct led_list list; /* what it has, oldest first */
-	uint32_t users;	      /* carriers that take receives here */
-	uint32_t n_stale;     /* receives that were recovered, and that the NIC still has */
+	struct led_list list; /* receives that it has, oldest first */
+	uint32_t users;	      /* number of carriers that take receives here */
+	/* number of receives that were recovered, and that the NIC still has */
+	uint32_t n_stale;
 	uint8_t path;
 	bool spoiled, xlat;
-	bool rests;   /* its NIC brings nothing for now */
+	bool rests;   /* true if its NIC brings nothing for now */
 	int64_t turn; /* see share.h */
 	struct sp_srq_ring *next;
 };
 
 struct sp_srq {
-	struct sp_lock lock; /* all below; behind every other queue's lock */
-	bool foreign;	     /* the provider posts to it: hands off */
+	struct sp_lock lock; /* for all below; taken behind every other queue's lock */
+	bool foreign;	     /* true if the provider posts to it: hands off */
 	const struct shift_provider *engine;
-	bool split; /* receives go through the pool */
-	bool stuck; /* some of the pool wait for a key, and the shell knows */
-	bool taken; /* one has completed */
+	bool split; /* true if receives go through the pool */
+	bool stuck; /* true if some of the pool wait for a key, and the shell knows */
+	bool taken; /* true if a receive has completed */
 	struct led_shared *slots;
 	struct ibv_sge *sges;
 	uint32_t max_wr, max_sge;
 	struct led_list free, pool;
-	struct sp_srq_ring own; /* the application's; then those of other NICs */
-	uint32_t limit;		/* armed: an event when fewer receives are left; 0: not */
-	bool starving;		/* a ring with users had no receive, and the shell knows */
+	struct sp_srq_ring own; /* the application's own; behind it those of other NICs */
+	uint32_t limit;		/* armed: an event when fewer receives are left; 0: not armed */
+	bool starving;		/* true if a ring with users had no receive, and the shell knows */
 	struct sp_share_turns turns;
 	uint32_t served; /* receives that the application got since the first move */
 	struct sp_dev *dev;
@@ -61,10 +64,13 @@ struct sp_srq {
 
 int led_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
-/* A receive that completed on that carrier. The CQ's lock is held. take: false, it counts no more. */
+/*
+ * Take or return a receive that completed on that carrier. The CQ's lock is held. led_srq_take:
+ * false if the receive counts no more.
+ */
 bool led_srq_take(struct sp_carrier *c, struct ibv_wc *wc);
 void led_srq_give_back(struct sp_carrier *c, uint64_t wr_id);
-/* Is it the address of one of its receives? */
+/* True if wr_id is the address of one of the ring's receives. */
 bool led_srq_has(const struct sp_srq_ring *ring, uint64_t wr_id);
 void led_srq_return(struct sp_srq_ring *ring, uint64_t wr_id);
 
@@ -89,7 +95,7 @@ void led_srq_limit(struct sp_srq *srq, uint32_t limit);
 struct sp_srq_ring *led_srq_share(struct sp_srq *srq, uint32_t *n);
 struct sp_srq_ring *led_srq_starving(struct sp_srq *srq, uint32_t *taken);
 
-/* srq_pool.c; the queue's lock is held. */
+/* The pool: srq_pool.c. The queue's lock is held. */
 void led_list_add(struct led_list *list, struct led_shared *r, bool front);
 void led_list_remove(struct led_list *list, struct led_shared *r);
 void led_pool_feed_or_tell(struct sp_srq *srq);

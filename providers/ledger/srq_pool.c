@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Receives that are in no queue of a NIC, and which one gets them. */
+/* The pool of a shared queue: receives in no NIC's queue, and the choice of a queue. */
 #include "providers/ledger/srq.h"
 
 /* -- lists ------------------------------------------------------------------------------------- */
@@ -23,8 +23,8 @@ void led_list_remove(struct led_list *list, struct led_shared *r)
 /* -- feeding ----------------------------------------------------------------------------------- */
 
 /*
- * -ENOENT: the NIC has no key yet for some memory of it; nothing was done. anyway: then with one that is
- * none. An errno: the provider refuses it.
+ * -ENOENT: the NIC has no key yet for some memory of it; nothing was done. anyway: a key that names
+ * nothing is used then. An errno: the provider refuses it.
  */
 static int pool_lay(struct sp_srq_ring *ring, struct led_shared *r, bool anyway)
 {
@@ -45,7 +45,10 @@ static int pool_lay(struct sp_srq_ring *ring, struct led_shared *r, bool anyway)
 	return ring->dev->saved.post_srq_recv(ring->real, &wr, &bad);
 }
 
-/* Can what lies there be taken? If nothing comes through any NIC, each waits for its own. */
+/*
+ * True if receives in this ring can be taken. resting: nothing comes through any NIC, so each ring
+ * waits for its own.
+ */
 static bool serves(const struct sp_srq_ring *ring, bool resting)
 {
 	return ring->users && !ring->spoiled && (resting || !ring->rests);
@@ -75,7 +78,7 @@ static bool comes_before(const struct sp_srq_ring *a, const struct sp_srq_ring *
 	return a->turn < b->turn;
 }
 
-/* The one with the fewest receives for each of its carriers. */
+/* Chooses the ring with the fewest receives for each of its carriers. */
 static struct sp_srq_ring *feed_choose(struct sp_srq *srq)
 {
 	struct sp_srq_ring *best = NULL, *ring;
@@ -87,7 +90,7 @@ static struct sp_srq_ring *feed_choose(struct sp_srq *srq)
 	return best;
 }
 
-/* By the shell's clock; without one, none is too long. */
+/* Measured by the shell's clock; without one, none is too long. */
 static bool stuck_for_good(struct led_shared *r, uint64_t now, uint64_t patience)
 {
 	if (now && !r->stuck_since)
@@ -95,7 +98,10 @@ static bool stuck_for_good(struct led_shared *r, uint64_t now, uint64_t patience
 	return now && now - r->stuck_since >= patience;
 }
 
-/* Each of the pool is looked at once; one that cannot go must not keep the others from the queues. */
+/*
+ * Hands the pool's receives to the rings. Each is looked at once; one that cannot go must not keep
+ * the others from the queues.
+ */
 static int pool_feed(struct sp_srq *srq, uint64_t now, uint64_t patience)
 {
 	uint32_t n = srq->pool.n, stuck = 0;
@@ -117,13 +123,13 @@ static int pool_feed(struct sp_srq *srq, uint64_t now, uint64_t patience)
 	return stuck ? -ENOENT : 0;
 }
 
-/* For a queue with room; not for a key. */
+/* True if the pool waits for a queue with room, not for a key. */
 static bool pool_waits(const struct sp_srq *srq)
 {
 	return srq->pool.n && !srq->stuck;
 }
 
-/* Has a ring with users nothing, while another one has something? */
+/* True if a ring with users has no receive while another one has some. */
 static bool any_starves(const struct sp_srq *srq)
 {
 	const struct sp_srq_ring *ring;
@@ -155,13 +161,13 @@ void led_pool_feed_or_tell(struct sp_srq *srq)
 	tell_if_starving(srq);
 }
 
-/* All that the application has posted and that is not completed. */
+/* Returns how many receives the application has posted that are not completed. */
 uint32_t led_srq_total(const struct sp_srq *srq)
 {
 	return srq->max_wr - srq->free.n;
 }
 
-/* After a move the devices count a part each; the limit is one of all that there is. */
+/* After a move each device counts a part only; the limit is one of all that there is. */
 void led_srq_check_limit(struct sp_srq *srq)
 {
 	if (!srq->limit || !srq->split || led_srq_total(srq) >= srq->limit)
@@ -234,7 +240,7 @@ void led_srq_tell_if_in_want(struct sp_srq *srq, const struct sp_srq_ring *ring)
 	tell_if_starving(srq);
 }
 
-/* The application got one that lay there: traffic is there. */
+/* Notes that the application got a receive of that ring: traffic is there. */
 void led_srq_served(struct sp_srq *srq, struct sp_srq_ring *ring)
 {
 	if (!srq->split)
@@ -268,7 +274,10 @@ struct sp_srq_ring *led_srq_share(struct sp_srq *srq, uint32_t *n)
 	return most;
 }
 
-/* The one that has most; of several, the one where the program took none for the longest time. */
+/*
+ * The ring that has most gives first; of several, the one where the program took none for the
+ * longest time.
+ */
 static bool gives_before(const struct sp_srq_ring *a, const struct sp_srq_ring *b)
 {
 	return a->list.n != b->list.n ? a->list.n > b->list.n : a->turn > b->turn;

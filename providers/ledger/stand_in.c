@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The application finds its own shared queue in ibv_qp.srq, though the QP was made on another one that
- * stands in for it. A provider looks there for the receive that a completion is of (libmlx5), and has to
- * find what it made the QP with: while it polls.
+ * Stand-ins. The application finds its own shared queue in ibv_qp.srq, though the QP was made on
+ * another queue that stands in for it. When a provider polls, it looks there for the receive of a
+ * completion (libmlx5), and has to find the queue that it made the QP with.
  */
 #include "providers/ledger/srq.h"
 #include "providers/ledger/stand_in.h"
@@ -24,7 +24,7 @@ static int poll_for_stand_ins(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	return got;
 }
 
-/* Before the application sees the QP. The CQ's lock is held. */
+/* Called before the application sees the QP. The CQ's lock is held. */
 void led_stand_in_link(struct sp_qp *qp)
 {
 	if (!qp->srq || qp->ibv->srq == qp->srq->ibv)
@@ -35,7 +35,7 @@ void led_stand_in_link(struct sp_qp *qp)
 	qp->rcq->ring.poll = poll_for_stand_ins;
 }
 
-/* It is going to be destroyed: its provider sweeps its completions. */
+/* Unlinks a QP that is going to be destroyed: its provider sweeps its completions. */
 void led_stand_in_unlink(struct sp_qp *qp)
 {
 	struct sp_qp **at = &qp->rcq->stand_ins;

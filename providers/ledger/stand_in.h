@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Queue pairs on what stands in for their shared receive queue. */
+/* Queue pairs on a stand-in for their shared receive queue. */
 #ifndef LED_STAND_IN_H
 #define LED_STAND_IN_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * ibv_wr_*, where they cannot be forwarded: requests built call by call, between wr_start and wr_complete
- * under sq_lock, into the ledger, from where the provider gets them as a list.
+ * The keeping builders of ibv_wr_*, for requests that cannot be forwarded: built call by call,
+ * between wr_start and wr_complete under sq_lock, into the ledger. The provider gets them from
+ * there as a list.
  */
 #include "providers/ledger/psn.h"
 #include "providers/ledger/send.h"
@@ -38,7 +39,7 @@ static void wr_abort(struct ibv_qp_ex *ex)
 
 /* -- builders --------------------------------------------------------------------------------- */
 
-/* NULL: an error, which wr_complete tells. */
+/* Begins a request. NULL: an error, which wr_complete returns. */
 LED_INLINE union led_send *begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 {
 	struct sp_qp *qp = led_qp_of_ex(ex);
@@ -126,7 +127,7 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t ad
 	begin_atomic(ex, rkey, addr, add, 0, IBV_WR_ATOMIC_FETCH_AND_ADD);
 }
 
-/* The request is kept whole, and has in its slot what all have. */
+/* Keeps the request whole, and writes into its slot what all have. */
 static void begin_wide(struct ibv_qp_ex *ex, struct ibv_send_wr *wr)
 {
 	union led_send *slot = begin(ex, wr->opcode);

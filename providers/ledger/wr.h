@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* ibv_wr_*. */
+/* The builders of ibv_wr_*. */
 #ifndef LED_WR_H
 #define LED_WR_H
 
@@ -30,11 +30,12 @@
 /* clang-format on */
 
 /*
- * Two sets of builders. Both have the same wr_start, which puts the set in place that the state of the
+ * Two sets of builders. Both have the same wr_start, which installs the set that the state of the
  * queue asks for: the others are called between it and wr_complete only, under sq_lock.
  */
-extern const struct ibv_qp_ex led_wr_forwarded; /* to the provider's own, and logged: forward.c */
-extern const struct ibv_qp_ex led_wr_kept;	/* into the ledger, which posts them: wr.c */
+/* go to the provider's own, and are logged: forward.c */
+extern const struct ibv_qp_ex led_wr_forwarded;
+extern const struct ibv_qp_ex led_wr_kept; /* write into the ledger, which posts them: wr.c */
 
 LED_INLINE struct sp_qp *led_qp_of_ex(const struct ibv_qp_ex *ex)
 {
