@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Completions that were taken out of a ring by a collect, or made by settle. Under the CQ's lock. */
+/*
+ * The backlog of a CQ: completions that a collect took out of a ring, or that settle made. Under
+ * the CQ's lock.
+ */
 #include <stdlib.h>
 
 #include "providers/mlx5/backlog.h"
 #include "providers/mlx5/cqe.h"
 #include "providers/mlx5/qp.h"
 
-/* Is there room for n more entries? */
 bool ring_backlog_has(struct sp_cq *cq, uint32_t n)
 {
 	struct ring_entry *e = cq->free;
@@ -54,7 +56,10 @@ static void mark_used(struct sp_cq *cq)
 		e->used = true;
 }
 
-/* Puts the free entries of the chunk in the list; false: it has no others, and the list is as before. */
+/*
+ * Puts the free entries of the chunk in the list. False: all its entries are free, and the list is
+ * as before.
+ */
 static bool chunk_keep(struct sp_cq *cq, struct ring_chunk *chunk)
 {
 	struct ring_entry *was = cq->free;
@@ -112,7 +117,7 @@ void ring_backlog_trim(struct sp_cq *cq)
 	free_chunks(unused);
 }
 
-/* Were there any that nobody has answered? */
+/* True if there were armings that nobody has answered; answers them. */
 static bool armings_answer(struct ring_armings *armings)
 {
 	uint64_t told = atomic_load(&armings->told), count;
@@ -126,7 +131,7 @@ static bool armings_answer(struct ring_armings *armings)
 }
 
 /*
- * An event for an application that waits for one: once per arming. Any lock may be held. The
+ * Hands an event to an application that waits for one, once per arming. Any lock may be held. The
  * barrier is between `lone`, which the caller has cleared, and the armings: see notify().
  */
 void ring_backlog_event(struct sp_cq *cq, bool solicited)
@@ -139,7 +144,7 @@ void ring_backlog_event(struct sp_cq *cq, bool solicited)
 	cq->dev->cb->cq_event(cq->cookie);
 }
 
-/* Room was reserved under the same hold of the lock. */
+/* Appends a completion; room was reserved under the same hold of the lock. */
 void ring_backlog_push(struct sp_cq *cq, struct sp_qp *qp, const struct ring_comp *comp)
 {
 	struct ring_entry *e = cq->free;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Completions that do not lie in a ring. */
+/* The backlog: completions that do not lie in a ring. */
 #ifndef RING_BACKLOG_H
 #define RING_BACKLOG_H
 

@@ -53,11 +53,11 @@ enum ring_limits {
 	RING_KEY_SLOTS = 8, /* translated keys that a queue remembers, of each kind */
 };
 
-/* Taken from a CQE or a WQE's slot; beside the MLX5_OPCODE_* of mlx5dv.h. */
+/* Opcodes of our own, in a CQE or a WQE's slot; beside the MLX5_OPCODE_* of mlx5dv.h. */
 enum ring_pseudo_opcode {
 	RING_OP_BIND_MW = 0xf0, /* both are MLX5_OPCODE_UMR on the wire */
 	RING_OP_LOCAL_INV = 0xf1,
-	RING_OP_LOG = 0xfe, /* a log WQE: it bears the number of the request that it lies behind */
+	RING_OP_LOG = 0xfe,    /* a log WQE: it bears the number of the request before it */
 	RING_OP_HIDDEN = 0xff, /* a NOP of our own: never shown to the application */
 };
 

@@ -44,8 +44,10 @@ struct ring_bf *ring_bf_get(struct sp_dev *dev, const struct mlx5dv_qp *dv)
 	return bf;
 }
 
-/* The register's state outlives its QPs: the next QP there goes on with the other half, as libmlx5
- * does. */
+/*
+ * Drops a reference. The register's state outlives its QPs: the next QP there goes on with the
+ * other half, as libmlx5 does.
+ */
 void ring_bf_put(struct sp_dev *dev, struct ring_bf *bf)
 {
 	sp_lock(&dev->lock);
@@ -66,7 +68,10 @@ void ring_bf_share(struct sp_dev *dev, void *reg, uint32_t size)
 	sp_unlock(&dev->lock);
 }
 
-/* A QP that libmlx5 posts: from now on no WQE is copied to the register it shares with ours. */
+/*
+ * Notes a QP that libmlx5 posts: from now on no WQE is copied to the register that it shares with
+ * ours.
+ */
 void ring_qp_foreign(struct sp_dev *dev, struct ibv_qp *qp)
 {
 	struct mlx5dv_qp dv = { 0 };

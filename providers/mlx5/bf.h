@@ -17,7 +17,7 @@ struct ring_bf {
 	uint32_t offset;	/* which half comes next */
 	uint32_t size;		/* bytes of a half */
 	_Atomic uint32_t bf_ds; /* largest WQE, in 16-byte units, that is copied whole; 0: none */
-	bool prefer;		/* copy also what is not inline */
+	bool prefer;		/* true: also copy what is not inline */
 	uint8_t *reg;
 	uint32_t refs; /* under sp_dev.lock */
 	struct ring_bf *next;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Tables that nobody has written to, shared. They are mapped to be read only: a post that did not ask for
+ * Shared tables that nobody has written to. They are mapped read-only: a post that did not ask for
  * tables of its own ends the program, and does not mix up the requests of others.
  */
 #include <stdatomic.h>

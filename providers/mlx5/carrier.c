@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Real QPs that carry driven ones. */
+/* Carriers: the real QPs that carry driven ones. */
 #include <stdlib.h>
 
 #include "providers/mlx5/bf.h"
@@ -139,7 +139,10 @@ free_carrier:
 
 /* -- coming and going -------------------------------------------------------------------------- */
 
-/* All locks held. Completions that an earlier owner of the QPN left behind are made nobody's. */
+/*
+ * Publishes a carrier. All locks held. Completions that an earlier owner of the QPN left behind are
+ * made nobody's.
+ */
 void ring_carrier_publish(struct sp_qp *qp, struct sp_carrier *c)
 {
 	ring_cq_sweep(c->sring, c, RING_SWEEP_NOT_OURS);
@@ -160,7 +163,10 @@ void ring_carrier_retract(struct sp_carrier *c, enum ring_sweep receives)
 	ring_unlive(c->rring, &c->rring_live);
 }
 
-/* Everything that fits carrier 0 must fit here, WQE by WQE: the rings tell, whatever the caps are. */
+/*
+ * True if everything that fits carrier 0 fits here, WQE by WQE: the rings tell, whatever the caps
+ * are.
+ */
 static bool holds_all(const struct sp_carrier *c, const struct sp_carrier *first)
 {
 	return c->sq.mask >= first->sq.mask && c->rq.cnt >= first->rq.cnt &&
@@ -185,7 +191,9 @@ int ring_carrier_add(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struc
 
 	if (sring->cq != qp->scq || rring->cq != qp->rcq || sring->dev != dev || rring->dev != dev)
 		return -EINVAL;
-	/* carriers but 0 translate (another context has other keys), and what does knows RC only */
+	/*
+	 * Carriers but 0 translate (another context has other keys), and translation knows RC only.
+	 */
 	if (dev == qp->dev || qp->type != IBV_QPT_RC)
 		return -EINVAL;
 	err = ring_hold_make(qp);

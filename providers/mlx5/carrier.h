@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* A real QP that carries a driven one, and its rings. */
+/* The carrier: a real QP that carries a driven one, and its rings. */
 #ifndef RING_CARRIER_H
 #define RING_CARRIER_H
 
@@ -20,8 +20,8 @@ enum ring_attn {
 /* sp_carrier.err_mode: what became of the carrier's first error completion. */
 enum ring_err_mode {
 	RING_ERR_NONE,
-	RING_ERR_PASS,	   /* it and all later ones went to the application */
-	RING_ERR_WITHHOLD, /* they are counted and kept from it */
+	RING_ERR_PASS,	   /* passed to the application, as all later ones */
+	RING_ERR_WITHHOLD, /* counted and kept from the application, as all later ones */
 };
 
 struct sp_carrier {
@@ -37,26 +37,30 @@ struct sp_carrier {
 	struct ring_bf *bf;
 	struct sp_cq_ring *sring, *rring;
 	struct ibv_qp *real;
-	bool xlat;			 /* keys differ from the application's */
-	bool left;			 /* no longer active: nothing in it counts */
-	bool recalled;			 /* what was acknowledged is outstanding again */
-	uint32_t acked;			 /* recalled: what the tail was */
-	uint32_t nops;			 /* hidden NOPs that may be outstanding */
-	uint32_t nop_n[2];		 /* as which requests; the newest first */
-	uint32_t nops_withdrawn;	 /* taken out of the ring by a recall */
+	bool xlat; /* true if keys differ from the application's */
+	/* true if no longer active: nothing in the carrier counts */
+	bool left;
+	bool recalled;			 /* true if what was acknowledged is outstanding again */
+	uint32_t acked;			 /* tail before the recall */
+	uint32_t nops;			 /* number of hidden NOPs that may be outstanding */
+	uint32_t nop_n[2];		 /* request numbers of the NOPs; the newest first */
+	uint32_t nops_withdrawn;	 /* number of NOPs taken out of the ring by a recall */
 	uint32_t sq_counted, rq_counted; /* tails up to which qp_progressed has counted */
 	bool sring_live, rring_live;
 	_Atomic uint32_t err_mode;
 	_Atomic uint32_t app_status, app_vendor; /* first error that is not a flush */
-	bool sq_err;		   /* a send error was seen; under the send CQ's lock */
-	bool rq_err;		   /* a receive error; under the receive CQ's lock */
-	struct sp_srq_ring *srq;   /* where its receives come from; NULL: its own queue */
-	bool srq_user;		   /* it takes receives there; under the shared queue's lock */
-	_Atomic bool last_receive; /* it takes no more, and has completed those it took */
+	bool sq_err; /* true if a send error was seen; under the send CQ's lock */
+	/* true if a receive error was seen; under the receive CQ's lock */
+	bool rq_err;
+	struct sp_srq_ring *srq; /* source of the receives; NULL: the QP's own queue */
+	/* true if it takes receives there; under the shared queue's lock */
+	bool srq_user;
+	/* true if it takes no more receives and has completed those it took */
+	_Atomic bool last_receive;
 	struct sp_carrier *next;
 };
 
-/* How many hidden NOPs are outstanding: places that are not the application's. */
+/* Returns how many hidden NOPs are outstanding: places that are not the application's. */
 RING_INLINE uint32_t ring_nops(const struct sp_carrier *c, uint32_t tail)
 {
 	uint32_t n = 0;
@@ -66,10 +70,11 @@ RING_INLINE uint32_t ring_nops(const struct sp_carrier *c, uint32_t tail)
 	return n;
 }
 
-/* Receives of a shared queue whose completions are swept. */
+/* The fate of a shared queue's receives whose completions are swept. */
 enum ring_sweep {
-	RING_SWEEP_NOT_OURS, /* the carrier is new: they are of another owner of its number */
-	RING_SWEEP_DROP,     /* they go with the QP, as on stock */
+	/* nothing: the carrier is new, and they are another owner's of its number */
+	RING_SWEEP_NOT_OURS,
+	RING_SWEEP_DROP, /* dropped with the QP, as on stock */
 	RING_SWEEP_GIVE_BACK,
 };
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Memory keys by DEVX, and by mlx5dv_reg_dmabuf_mr. Layouts: CREATE_MKEY and CREATE_GENERAL_OBJECT of the PRM. */
+/*
+ * Memory keys that are made by DEVX, and by mlx5dv_reg_dmabuf_mr. Layouts: CREATE_MKEY and
+ * CREATE_GENERAL_OBJECT of the PRM.
+ */
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <string.h>
@@ -14,7 +17,7 @@ enum {
 	MKEY_PD_AT = 28,    /* bytes from the command's start; the lower 24 bits */
 	MKEY_BYTES = 32,
 	OBJECT_BYTES = 16,
-	OP_QP_FIRST = 0x502, /* the transitions of queue pairs, RST2INIT to 2RST */
+	OP_QP_FIRST = 0x502, /* transitions of queue pairs, RST2INIT to 2RST */
 	OP_QP_LAST = 0x50a,
 	OP_QP_INIT2INIT = 0x50e,
 };
@@ -36,7 +39,7 @@ static uint32_t word(const uint8_t *in, uint32_t at)
 	return be32toh(be);
 }
 
-/* Which PD's key it makes; false: none. */
+/* True if the command makes a key; *pd: the PD of it. */
 static bool makes_key(const struct ib_uverbs_attr *attr, uint32_t *pd)
 {
 	const uint8_t *in = (const uint8_t *)(uintptr_t)attr->data;
@@ -55,8 +58,8 @@ static bool makes_key(const struct ib_uverbs_attr *attr, uint32_t *pd)
 }
 
 /*
- * mlx5dv_modify_qp_udp_sport(), _lag_port(), _sched_elem() and mlx5dv_devx_qp_modify(). A handle is that of one object of the
- * context, whatever its kind.
+ * mlx5dv_modify_qp_udp_sport(), _lag_port(), _sched_elem() and mlx5dv_devx_qp_modify(). A handle is
+ * that of one object of the context, whatever its kind.
  */
 static bool sets_qp(const struct ib_uverbs_ioctl_hdr *command, uint32_t *handle)
 {
@@ -86,7 +89,7 @@ void ring_key_command(const struct ib_uverbs_ioctl_hdr *command, struct sp_key_c
 	}
 	if (command->method_id == MLX5_IB_METHOD_DEVX_OBJ_DESTROY) {
 		handle = attr_find(command, MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE);
-		out->what = handle ? SP_KEY_GONE : SP_KEY_NONE; /* if it was one */
+		out->what = handle ? SP_KEY_GONE : SP_KEY_NONE; /* gone, if the object was a key */
 	} else if (command->method_id == MLX5_IB_METHOD_DEVX_OBJ_CREATE) {
 		handle = attr_find(command, MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE);
 		in = attr_find(command, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN);
@@ -106,11 +109,11 @@ uint32_t ring_pd_number(struct ibv_pd *pd)
 	return ring_init_obj(&obj, MLX5DV_OBJ_PD) ? SP_PD_ANY : dv.pdn;
 }
 
-/* ---- mlx5dv_reg_dmabuf_mr ---------------------------------------------------------------------- */
+/* ---- mlx5dv_reg_dmabuf_mr -------------------------------------------------------------------- */
 
 enum { DMABUF_FLAGS = 1 << UVERBS_ID_NS_SHIFT, MAX_ATTRS = 8 };
 
-/* struct ibv_command_buffer, as it is since rdma-core 18: attributes that libmlx5 adds to a command. */
+/* struct ibv_command_buffer since rdma-core 18: attributes that libmlx5 adds to a command. */
 struct added {
 	const void *next;
 	const struct ib_uverbs_attr *end, *last;
@@ -119,9 +122,9 @@ struct added {
 };
 
 /*
- * A libmlx5 without that verb knows no flags, and the libibverbs of its release passes none. A buffer that
- * is mapped for a path of its own (data direct) may be registered without the flag too, but then the NIC
- * fails to reach it.
+ * A libmlx5 without that verb knows no flags, and the libibverbs of its release passes none. A
+ * buffer that is mapped for a path of its own (data direct) may be registered without the flag too,
+ * but then the NIC fails to reach it.
  */
 int ring_dmabuf_flags(const void *driver, uint32_t *flags)
 {

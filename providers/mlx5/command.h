@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Memory keys that programs make by commands of their own (DEVX), or with flags that only mlx5 has. */
+/* Memory keys that programs make by their own commands (DEVX), or with flags of mlx5 alone. */
 #ifndef RING_COMMAND_H
 #define RING_COMMAND_H
 

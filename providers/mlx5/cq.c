@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* ibv_poll_cq, arming, and what all pollers share: taking one completion out of a ring. */
+/* Polling (ibv_poll_cq), arming, and the step of all pollers: one completion out of a ring. */
 #include "providers/mlx5/backlog.h"
 #include "providers/mlx5/cqe.h"
 #include "providers/mlx5/doorbell.h"
@@ -10,7 +10,7 @@
 #include "providers/mlx5/scatter.h"
 #include "providers/mlx5/srq.h"
 
-/* READ and atomic results that the NIC put into the CQE instead of the buffer. */
+/* Copies READ and atomic results that the NIC put into the CQE instead of the buffer. */
 static RING_NOINLINE uint8_t scatter_req(struct ring_sq *sq, const struct mlx5_cqe64 *cqe,
 					 uint32_t idx, uint8_t op)
 {
@@ -31,8 +31,8 @@ static RING_NOINLINE uint8_t scatter_resp(struct ring_rq *rq, const struct mlx5_
 #define SCATTERED (MLX5_INLINE_SCATTER_32 | MLX5_INLINE_SCATTER_64)
 
 /*
- * What it stands for. Whoever reads the CQE's length must find what that brought: of these, only an atomic brings something. Until
- * it is given back the CQE is the poller's.
+ * Returns the opcode of the application's request that this NOP or UMR replaced. For an atomic,
+ * byte_cnt is set to 8, as the real CQE would have it. The CQE is the poller's.
  */
 static RING_NOINLINE uint32_t stood_for(const struct ring_sq *sq, const struct mlx5_cqe64 *cqe,
 					uint32_t idx)
@@ -94,7 +94,7 @@ RING_INLINE bool take_error(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, 
 	return found;
 }
 
-/* Whose completion is it? NULL: nobody's of ours, or nobody's any more. */
+/* Finds the carrier of a completion. NULL: none of ours, or none any more. */
 RING_INLINE struct sp_carrier *take_carrier(struct sp_cq_ring *ring, const struct mlx5_cqe64 *cqe,
 					    struct ring_comp *comp)
 {
@@ -118,7 +118,7 @@ RING_INLINE struct sp_carrier *take_carrier(struct sp_cq_ring *ring, const struc
 	return c;
 }
 
-/* False: nothing for the application in this CQE. CQ lock held; the CQE is consumed either way. */
+/* Takes one CQE. False: nothing for the application. CQ lock held; the CQE is consumed anyway. */
 bool ring_cq_take(struct sp_cq_ring *ring, struct mlx5_cqe64 *cqe, struct ring_comp *comp)
 {
 	uint32_t op_own = cqe->op_own, opcode = op_own >> 4;
@@ -190,7 +190,7 @@ RING_INLINE void wc_common(struct ibv_wc *wc, const struct ring_comp *comp)
 	wc->status = comp->status;
 }
 
-/* What libmlx5 fills, and no more. */
+/* Fills what libmlx5 fills, and no more. */
 RING_INLINE void to_wc(struct ibv_wc *wc, const struct ring_comp *comp, uint32_t opcode)
 {
 	wc_common(wc, comp);
@@ -205,7 +205,7 @@ RING_INLINE void to_wc(struct ibv_wc *wc, const struct ring_comp *comp, uint32_t
 	}
 }
 
-/* ring_cq_take and to_wc in one: one look at the opcode. */
+/* Does the work of ring_cq_take and to_wc in one: one look at the opcode. */
 RING_INLINE bool take_to_wc(struct sp_cq_ring *ring, const struct mlx5_cqe64 *cqe, uint32_t op_own,
 			    struct ring_comp *comp, struct ibv_wc *wc)
 {
@@ -233,7 +233,7 @@ RING_INLINE void update_ci(struct sp_cq_ring *ring)
 	ring_store_record(&ring->dbrec[RING_CQ_SET_CI], ring->ci & 0xffffff);
 }
 
-/* Give consumed slots of all rings back, unless somebody still looks at one. */
+/* Gives consumed slots of all rings back, unless somebody still looks at one. */
 void ring_cq_update_ci(struct sp_cq *cq)
 {
 	if (cq->held) {
@@ -245,8 +245,8 @@ void ring_cq_update_ci(struct sp_cq *cq)
 }
 
 /*
- * Which ring pollers look at, and whether they must look elsewhere too. After a move all carriers
- * of a CQ usually lie on one other ring: that one is then polled as ring 0 was.
+ * Chooses the ring that pollers look at. After a move all carriers of a CQ usually lie on one other
+ * ring: that one is then polled as ring 0 was.
  */
 void ring_cq_refresh_slow(struct sp_cq *cq)
 {
@@ -268,8 +268,8 @@ void ring_cq_refresh_slow(struct sp_cq *cq)
 }
 
 /*
- * Nobody polls a ring without live carriers: what the left ones have in it is taken off when the
- * last one leaves, and before the next one comes. The CQ's lock is held.
+ * Takes what left carriers have in a ring off it, when the last one leaves and before the next one
+ * comes: nobody polls a ring without live carriers. The CQ's lock is held.
  */
 void ring_cq_clear(struct sp_cq_ring *ring)
 {
@@ -289,8 +289,8 @@ void ring_cq_clear(struct sp_cq_ring *ring)
 }
 
 /*
- * Make completions of this carrier that still lie in the ring nobody's: QPN 0 is never mapped. The
- * receives that they took of a shared queue go with them, or back to it.
+ * Makes completions of this carrier that still lie in the ring nobody's: QPN 0 is never mapped.
+ * Receives that they took of a shared queue go with them, or back to it.
  */
 void ring_cq_sweep(struct sp_cq_ring *ring, struct sp_carrier *c, enum ring_sweep receives)
 {
@@ -330,8 +330,8 @@ static bool ring_next(struct sp_cq_ring *ring, struct ring_comp *comp)
 }
 
 /*
- * The next completion of a CQ with more than one ring: the backlog first, as it is older than
- * what the rings hold, then failed QPs, then the rings in turn.
+ * Returns the next completion of a CQ with more than one ring: the backlog first, as it is older
+ * than what the rings hold, then failed QPs, then the rings in turn.
  */
 bool ring_cq_next_slow(struct sp_cq *cq, struct ring_comp *comp, struct ring_entry *soft)
 {
@@ -363,7 +363,7 @@ found:
 	return true;
 }
 
-/* One ring, whose slots may be given back. CQ lock held. */
+/* Polls one ring, whose slots may be given back. CQ lock held. */
 RING_INLINE int poll_ring(struct sp_cq_ring *ring, int n, struct ibv_wc *wc)
 {
 	struct ring_comp comp = { .cqpn = RING_NO_QPN };
@@ -384,14 +384,14 @@ RING_INLINE int poll_ring(struct sp_cq_ring *ring, int n, struct ibv_wc *wc)
 	return at - wc;
 }
 
-/* Do all completions lie in rings, and may their slots be given back? */
+/* True if all completions lie in rings, and their slots may be given back. */
 static bool rings_only(const struct sp_cq *cq)
 {
 	return !cq->ex && !cq->first && !cq->failed_tx && !cq->failed_rx && !cq->foreign &&
 	       !cq->late;
 }
 
-/* After a move: ring by ring, as one ring alone is polled; who filled up comes last next time. */
+/* Polls each ring in turn, after a move; the ring that filled up comes last next time. */
 static int poll_rings(struct sp_cq *cq, int n, struct ibv_wc *wc)
 {
 	struct sp_cq_ring *first = cq->turn, *r = first;
@@ -452,10 +452,10 @@ int ring_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 /* -- arming ----------------------------------------------------------------------------------- */
 
 /*
- * What the arm register takes, as it is stored: the arm word, which the record has too, and the
- * CQN. Of the word, ring->arm has the arm number, and the record the consumer index. One that is
- * behind, as while a completion is held, makes the NIC tell of what has been seen already, which it
- * may. The NIC, woken by the register, reads the record.
+ * Stores into the arm register: the arm word, which the record has too, and the CQN. ring->arm has
+ * the word's arm number, the record its consumer index. A late index, as while a completion is
+ * held, makes the NIC tell of what was seen already. The NIC, woken by the register, reads the
+ * record.
  */
 RING_INLINE void arm_both(struct sp_cq_ring *ring, bool solicited)
 {
@@ -469,7 +469,10 @@ RING_INLINE void arm_both(struct sp_cq_ring *ring, bool solicited)
 	ring_store64(ring->uar + MLX5_CQ_DOORBELL, arm);
 }
 
-/* It is counted as who is in notify() is: who reads an event waits for its stores. The CQ's lock is held. */
+/*
+ * Arms a ring, counted as threads in notify() are: a thread that reads an event waits for its
+ * stores. The CQ's lock is held.
+ */
 void ring_cq_arm_ring(struct sp_cq_ring *ring, bool solicited)
 {
 	_Atomic uint64_t *count = &ring->cq->armings[RING_ARMED_ANY].count;
@@ -485,7 +488,7 @@ static bool armings_open(struct ring_armings *armings)
 	return ring_armings_open(atomic_load(&armings->count), atomic_load(&armings->told));
 }
 
-/* Does the application wait for an event, and for which? */
+/* Returns the event that the application waits for. */
 enum ring_armed ring_cq_armed(struct sp_cq *cq)
 {
 	/* between `lone`, which the caller has cleared, and the armings: see notify() */
@@ -497,8 +500,8 @@ enum ring_armed ring_cq_armed(struct sp_cq *cq)
 }
 
 /*
- * What was changed before, they may have seen as it was, and who comes in from now on sees it as it is.
- * As sp_lock_wait: a thread is in there for some instructions only.
+ * Waits until no thread is arming: one may have seen what was changed as it was before, and later
+ * ones see the change. As in sp_lock_wait, a thread is in there for some instructions only.
  */
 void ring_cq_wait_armers(struct sp_cq *cq)
 {
@@ -508,7 +511,7 @@ void ring_cq_wait_armers(struct sp_cq *cq)
 			sp_lock_give_way(round++);
 }
 
-/* These look the CQ up once more, so that its caller need not keep it where they take it. */
+/* Arms with the lock. It looks the CQ up once more, so that its caller need not keep it. */
 static RING_NOINLINE int notify_locked(const struct ibv_cq *ibv, enum ring_armed kind)
 {
 	struct sp_cq *cq = ring_cq_known(ibv->context, ibv->handle);
@@ -522,7 +525,7 @@ static RING_NOINLINE int notify_locked(const struct ibv_cq *ibv, enum ring_armed
 			if (r->live && r != cq->active)
 				ring_cq_arm_ring(r, solicited);
 		ring_foreign_arm(cq, solicited);
-		/* as the NIC does for completions behind the consumer index */
+		/* an event, as from the NIC for completions behind the consumer index */
 		if (cq->first || ring_failed_waiting(cq) || ring_foreign_waiting(cq))
 			ring_backlog_event(cq, true);
 	}
@@ -531,18 +534,18 @@ static RING_NOINLINE int notify_locked(const struct ibv_cq *ibv, enum ring_armed
 }
 
 /*
- * No lock, as in libmlx5, while only one ring can complete. Three orders make that right; the count
- * of armings, which has the threads that are in here, is the barrier of all three.
- * Who makes it otherwise (a completion for the backlog, another ring that comes alive) clears
- * `lone`, and looks at the count behind a full barrier; here it is the other way round: one of both
- * sees what the other stored, and arms or wakes.
- * Who reads an event looks at the count before it moves the arm number. A thread that it finds in
- * here may take the number from before or behind: its arming is not taken for answered. One that
- * has left took the number from before, which counts for nothing now: it is. And it waits until they
- * have left, who else might store the number from before over the one with which its caller arms
- * next: the NIC would take that for told already, and nobody would be woken any more.
- * Who deletes a ring clears `lone`, and waits behind a full barrier until nobody is in here;
- * who finds it in `lone` was counted before: struct, record and register stay until it has left.
+ * Arms a CQ without a lock, as in libmlx5, while only one ring can complete. The count of armings,
+ * which includes the threads that are in here, is the barrier of three orders. A thread that
+ * changes this (a completion for the backlog, another ring that comes alive) clears `lone`, and
+ * looks at the count behind a full barrier; here it is the other way round: one of both sees what
+ * the other stored, and arms or wakes. A thread that reads an event looks at the count before it
+ * moves the arm number. A thread in here may take the old number or the new one: its arming is not
+ * taken for answered. A thread that has left took the old number, which counts for nothing now: its
+ * arming is answered. The reader waits for those in here, as one might store the old number over
+ * the number with which the reader's caller arms next: the NIC would take that for told already,
+ * and nobody would be woken any more. A thread that deletes a ring clears `lone`, and waits behind
+ * a full barrier until nobody is in here; whoever found the ring in `lone` was counted before:
+ * struct, record and register stay until it has left.
  */
 RING_INLINE int notify(const struct ibv_cq *ibv, struct sp_cq *cq, enum ring_armed kind)
 {
@@ -553,7 +556,7 @@ RING_INLINE int notify(const struct ibv_cq *ibv, struct sp_cq *cq, enum ring_arm
 	if (ring_unlikely(!ring))
 		return notify_locked(ibv, kind);
 	arm_both(ring, kind == RING_ARMED_SOLICITED);
-#if !defined(__x86_64__) /* there the locked instruction does */
+#if !defined(__x86_64__) /* on x86 the locked instruction does that */
 	ring_wc_end();
 #endif
 	atomic_fetch_sub_explicit(&cq->armings[kind].count, RING_ARMER, memory_order_release);
@@ -561,8 +564,8 @@ RING_INLINE int notify(const struct ibv_cq *ibv, struct sp_cq *cq, enum ring_arm
 }
 
 /*
- * Who drives it meanwhile shows it first, and asks for armings then: it hears of this one, or this one sees that
- * it is driven.
+ * A thread that drives the CQ meanwhile publishes it first, and asks for armings then: it hears of
+ * this one, or this one sees that the CQ is driven.
  */
 static RING_NOINLINE int notify_unknown(struct ibv_cq *ibv, int solicited_only)
 {

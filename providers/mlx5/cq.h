@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Driven CQs, as pollers see them. */
+/* The ring engine's completion queue, as pollers see it. */
 #ifndef RING_CQ_H
 #define RING_CQ_H
 
@@ -18,18 +18,19 @@ struct sp_cq_ring {
 	struct ibv_cq *real;
 	uint8_t *uar;
 	_Atomic uint64_t arm; /* arm number and CQN, as the arm register takes them */
-	uint32_t looked;      /* up to which the shell has looked for errors; under the CQ's lock */
-	uint32_t live; /* carriers that may complete here; those that were left do not count */
+	/* index up to which the shell looked for errors; under the CQ's lock */
+	uint32_t looked;
+	uint32_t live; /* number of carriers that may complete here, without those that were left */
 	struct sp_cq_ring *next;
 };
 
-/* A completion out of its ring. */
+/* A completion that was taken out of its ring. */
 struct ring_entry {
 	struct mlx5_cqe64 cqe;
 	struct sp_qp *qp;
 	uint64_t wr_id;
 	uint32_t qpn;
-	uint32_t epoch; /* of the carrier whose ring it was in */
+	uint32_t epoch; /* epoch of the carrier whose ring it was in */
 	uint8_t status, op;
 	bool used; /* valid in ring_backlog_trim() alone */
 	struct ring_entry *next;
@@ -46,14 +47,19 @@ enum ring_armed {
 	RING_ARMED_NOT,
 };
 
-/* What a thread that arms adds to the count, and what it takes off again when it has done so. */
+/*
+ * The amounts that a thread adds to the count when it arms: the second it takes off again when it
+ * has armed.
+ */
 #define RING_ARMING (1 << 16)
 #define RING_ARMER  1
 
-/* Armings of one kind. The two differ above the threads: one of them is not answered yet. */
+/*
+ * Armings of one kind. If count and told differ above the threads, an arming is not answered yet.
+ */
 struct ring_armings {
 	_Atomic uint64_t count; /* armings << 16 | threads that are arming */
-	_Atomic uint64_t told;	/* what that was when an event was handed out */
+	_Atomic uint64_t told;	/* count when an event was handed out */
 };
 
 RING_INLINE bool ring_armings_open(uint64_t count, uint64_t told)
@@ -64,39 +70,41 @@ RING_INLINE bool ring_armings_open(uint64_t count, uint64_t told)
 struct ring_foreign {
 	struct ibv_cq *cq;
 	struct ring_foreign *next;
-	struct sp_cq_ring
-		events; /* whose event_read is told of its events; nothing else of it is used */
-	/* fed by us: completions that the driven ring has of a QP unknown to us */
+	struct sp_cq_ring events; /* only its event_read is used: told of the private CQ's events */
+	/* true if fed by us: completions that the driven ring has of a QP unknown to us */
 	bool fed;
-	bool live; /* the driven ring is polled for it */
+	bool live; /* true if the driven ring is polled for it */
 	bool muted;
-	uint32_t qpn; /* 0: any */
-	uint32_t pi;  /* behind the last that was fed */
+	uint32_t qpn; /* number of the QP; 0: any */
+	uint32_t pi;  /* index behind the last that was fed */
 	struct mlx5dv_cq ring;
 	struct ring_kept
-		kept; /* libmlx5 has told of these already, and the program comes to them next */
+		kept; /* completions that libmlx5 has told of; the program gets them next */
 };
 
-/* What a completion says beyond its CQE. */
+/* The facts of a completion beyond its CQE. */
 struct ring_comp {
 	const struct mlx5_cqe64 *cqe;
 	struct sp_carrier *carrier; /* cached over a poll call */
 	uint64_t wr_id;
-	uint32_t cqpn; /* of the cached carrier */
-	uint32_t qpn;  /* the application's */
+	uint32_t cqpn; /* QPN of the cached carrier */
+	uint32_t qpn;  /* QPN that the application knows */
 	uint8_t status, op;
 };
 
 struct sp_cq {
 	struct sp_lock lock;
-	uint32_t more; /* others than the active ring may have completions; under lock */
+	uint32_t more; /* true if others than the active ring may have completions; under lock */
 	const struct shift_provider *engine;
-	uint32_t slow; /* more, or slots may be held: poll_cq takes the long way; under lock */
-	struct sp_cq_ring *active; /* where all live carriers complete, unless `more`; under lock */
+	/* true if more, or if slots may be held: poll_cq takes the long way; under lock */
+	uint32_t slow;
+	/* ring where all live carriers complete, unless `more`; under lock */
+	struct sp_cq_ring *active;
 	struct sp_cq_ring ring;
-	bool held;    /* between start_poll and end_poll: slots are not given back */
-	bool owes;    /* end_poll has to give back slots of more than the active ring */
-	bool watched; /* polls that find nothing ask whether the shell's threads get on; under lock */
+	bool held; /* true between start_poll and end_poll: slots are not given back */
+	bool owes; /* true if end_poll has to give back slots of more than the active ring */
+	/* true if polls that find nothing ask whether the shell's threads get on; under lock */
+	bool watched;
 	/* the current completion of start_poll/next_poll; owned by the holder of ex_lock */
 	struct ring_comp cur;
 	struct ring_entry cur_soft;
@@ -105,24 +113,27 @@ struct sp_cq {
 	struct ring_entry *first, **last, *free;
 	struct ring_chunk *chunks;
 	struct sp_qp *failed_tx, *failed_rx;
-	struct sp_qp *late; /* whose mode is LATE */
+	struct sp_qp *late; /* QPs whose mode is LATE */
 	struct ring_foreign *foreign;
-	struct sp_cq_ring *turn;		     /* whose ring is looked at first */
+	struct sp_cq_ring *turn;		     /* ring that is looked at first */
 	struct ring_armings armings[RING_ARMED_NOT]; /* by enum ring_armed; see notify() */
 	/* the active ring while there is no `more`, else NULL; written under lock */
 	_Atomic(struct sp_cq_ring *) lone;
-	uint32_t users; /* QPs bound; under lock */
+	uint32_t users; /* number of QPs bound; under lock */
 	struct ibv_cq *ibv;
 	struct sp_dev *dev;
 	void *cookie;
 	bool ex;
-	bool kept_out; /* from start_poll, by a resize: its thread holds ex_lock */
-	uint32_t
-		taken; /* index of the first completion that is the engine's to take; in its own ring */
+	bool kept_out; /* true if a resize keeps start_poll out: its thread holds ex_lock */
+	/* index of the first completion that is the engine's to take; in its own ring */
+	uint32_t taken;
 	struct ibv_cq_ex saved_ex;
 };
 
-/* It is told of one: an event answers all armings so far, but those under way (see notify). */
+/*
+ * Notes that an event was handed out: it answers all armings so far, except those under way (see
+ * notify).
+ */
 RING_INLINE void ring_cq_told(struct sp_cq *cq)
 {
 	struct ring_armings *any = &cq->armings[RING_ARMED_ANY];

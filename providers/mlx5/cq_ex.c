@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * ibv_start_poll, ibv_next_poll, ibv_end_poll and the readers. ex_lock keeps other start_polls out;
- * the CQ's own lock is taken only to step, so that the shell can collect between two steps. While a
- * completion is looked at, no slot is given back to the NIC.
+ * Polling by ibv_start_poll, ibv_next_poll, ibv_end_poll and the readers. ex_lock keeps other
+ * start_polls out; the CQ's own lock is taken only to step, so that the shell can collect between
+ * two steps. While a completion is looked at, no slot is given back to the NIC.
  */
 #include <assert.h>
 
@@ -17,8 +17,8 @@ RING_INLINE struct sp_cq *cq_of(const struct ibv_cq_ex *ex)
 }
 
 /*
- * What the readers look at. A ring of another NIC may go away while they do: of its completions
- * they get a copy.
+ * Keeps the CQE for the readers: a copy if it lies in a ring of another NIC, which may go away
+ * while they look.
  */
 RING_INLINE void keep(struct sp_cq *cq, const struct sp_cq_ring *ring, const struct mlx5_cqe64 *cqe)
 {
@@ -29,7 +29,10 @@ RING_INLINE void keep(struct sp_cq *cq, const struct sp_cq_ring *ring, const str
 	}
 }
 
-/* As poll_anything() does for ibv_poll_cq(): what was fed is older than what lies in the rings. */
+/*
+ * Steps as poll_anything() does for ibv_poll_cq(): what was fed is older than what lies in the
+ * rings.
+ */
 static bool step_anything(struct sp_cq *cq)
 {
 	cq->owes = true;
@@ -38,13 +41,12 @@ static bool step_anything(struct sp_cq *cq)
 	       ring_foreign_next(cq, false, &cq->cur, &cq->cur_soft);
 }
 
-/* Any completion, the long way. */
 static bool step_slow(struct sp_cq *cq)
 {
 	struct sp_cq_ring *ring = cq->active;
 	struct mlx5_cqe64 *cqe;
 
-	cq->cur.cqpn = RING_NO_QPN; /* its carrier may have gone since the last step */
+	cq->cur.cqpn = RING_NO_QPN; /* the carrier may have gone since the last step */
 	if (cq->more)
 		return step_anything(cq);
 	while ((cqe = ring_cqe_at(ring, ring->ci))) {
@@ -67,7 +69,9 @@ static bool show_slow(struct sp_cq *cq, struct ibv_cq_ex *ex)
 	return true;
 }
 
-/* The id is read first: once the tail has moved, the slot may be another request's. */
+/*
+ * Takes a send. The id is read first: once the tail has moved, the slot may be another request's.
+ */
 RING_INLINE uint64_t take_send(struct sp_carrier *c, const struct mlx5_cqe64 *cqe)
 {
 	struct ring_sq *sq = &c->sq;
@@ -88,7 +92,7 @@ RING_INLINE uint64_t take_recv(struct sp_carrier *c)
 	return wr_id;
 }
 
-/* A good completion whose data lies where it belongs, of a request that is what it says. */
+/* True for a good completion whose data lie in the buffer, with the opcode of its request. */
 RING_INLINE bool is_plain(uint32_t op_own, uint8_t op)
 {
 	return op_own >> 4 < MLX5_CQE_RESIZE_CQ &&
@@ -97,8 +101,8 @@ RING_INLINE bool is_plain(uint32_t op_own, uint8_t op)
 }
 
 /*
- * The usual completion, without a call: 0, or ENOENT, there is none. EAGAIN: it needs the long way,
- * and nothing was done. The carrier is not kept: it may go before the next step.
+ * Steps to the usual completion, without a call: 0, or ENOENT, there is none. EAGAIN: it needs the
+ * long way, and nothing was done. The carrier is not kept: it may go before the next step.
  */
 RING_INLINE int step(struct sp_cq *cq, struct ibv_cq_ex *ex)
 {
@@ -249,7 +253,10 @@ RING_INLINE const struct ring_comp *cur(const struct ibv_cq_ex *ex)
 	return &cq_of(ex)->cur;
 }
 
-/* By the opcode that was posted, or what it stands for; all that is missing is IBV_WC_SEND. */
+/*
+ * Opcodes by the opcode that was posted, or that a NOP or UMR stands for; what is missing is
+ * IBV_WC_SEND.
+ */
 static const uint8_t req_opcodes[256] = {
 	[MLX5_OPCODE_RDMA_WRITE_IMM] = IBV_WC_RDMA_WRITE,
 	[MLX5_OPCODE_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
@@ -261,7 +268,7 @@ static const uint8_t req_opcodes[256] = {
 };
 static_assert(IBV_WC_SEND == 0, "what is missing in req_opcodes");
 
-/* Of errors, which have none, and of what libmlx5 has polled. */
+/* Returns the opcode of an error, which has none, or of a completion that libmlx5 polled. */
 static RING_NOINLINE enum ibv_wc_opcode opcode_rare(const struct ring_comp *c)
 {
 	return c->cqe->op_own >> 4 == RING_CQE_FOREIGN ? c->op : 0;

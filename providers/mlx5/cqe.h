@@ -10,10 +10,13 @@ enum {
 	RING_CQ_ARM = 1,
 };
 
-/* An opcode that no NIC writes: a completion of libmlx5's (foreign_ex.c). wqe_counter is its wc_flags then. */
+/*
+ * An opcode that no NIC writes: a completion of libmlx5's (foreign_ex.c), whose wc_flags are in
+ * wqe_counter.
+ */
 #define RING_CQE_FOREIGN 0x9
 
-/* No QP has this number. */
+/* A number that no QP has. */
 #define RING_NO_QPN UINT32_MAX
 
 RING_INLINE struct mlx5_cqe64 *ring_cqe_slot(const struct sp_cq_ring *ring, uint32_t ci)
@@ -27,13 +30,13 @@ RING_INLINE uint32_t ring_cqe_own(const struct mlx5_cqe64 *cqe)
 	return __atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE);
 }
 
-/* Has the NIC written it in this round? Opcode 15 is what the library fills in. */
+/* True if the NIC has written the CQE in this round. Opcode 15 is what the library fills in. */
 RING_INLINE bool ring_cqe_valid(const struct sp_cq_ring *ring, uint32_t ci, uint32_t op_own)
 {
 	return op_own < MLX5_CQE_INVALID << 4 && (op_own & 1) == !!(ci & ring->cnt);
 }
 
-/* The CQE at this index if the NIC has written it, else NULL. */
+/* Returns the CQE at this index if the NIC has written it, else NULL. */
 RING_INLINE struct mlx5_cqe64 *ring_cqe_at(const struct sp_cq_ring *ring, uint32_t ci)
 {
 	struct mlx5_cqe64 *cqe = ring_cqe_slot(ring, ci);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Contexts: what is found by a handle or a QPN, and the verbs that are taken over. */
+/* Contexts: tables by handle and QPN, and the verbs taken over. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,7 +64,7 @@ static bool atomics_supported(struct ibv_context *ctx)
 
 	/* the provider's own: the exported call may be the drop-in's */
 	if (!vctx || vctx->query_device_ex(ctx, NULL, &attr, sizeof(attr)))
-		return true; /* what cannot run then fails on the NIC */
+		return true; /* atomics that cannot run then fail on the NIC */
 	return attr.orig_attr.atomic_cap != IBV_ATOMIC_NONE;
 }
 

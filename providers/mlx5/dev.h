@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Contexts, and what is found by a handle or a QPN. */
+/* The context, and its tables by handle and QPN. */
 #ifndef RING_DEV_H
 #define RING_DEV_H
 
@@ -21,10 +21,10 @@ struct sp_dev {
 	bool installed, atomics, shut_up_bf, prefer_bf;
 	struct {
 		struct sp_table qps, cqs, srqs, carriers;
-	} tables; /* the same, for who writes: a slot is reserved first */
+	} tables; /* the same tables for writers: a slot is reserved first */
 };
 
-/* By command fd: a context, and its tables of QPs and CQs, which spares the data path a load. */
+/* Contexts by command fd, and their tables of QPs and CQs, which spare the data path a load. */
 extern struct sp_dev *ring_devs[RING_MAX_FD];
 extern _Atomic(struct sp_qp *) *ring_qps[RING_MAX_FD];
 extern _Atomic(struct sp_cq *) *ring_cqs[RING_MAX_FD];
@@ -43,7 +43,7 @@ RING_INLINE struct sp_qp *ring_qp_of(const struct ibv_qp *qp)
 	return atomic_load_explicit(&ring_qps[qp->context->cmd_fd][handle], memory_order_acquire);
 }
 
-/* Of a QP or CQ whose function pointers are ours: it is driven. */
+/* Return a QP or CQ whose function pointers are ours: it is driven. */
 RING_INLINE struct sp_qp *ring_qp_known(const struct ibv_qp *qp)
 {
 	return atomic_load_explicit(&ring_qps[qp->context->cmd_fd][qp->handle],

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Is anything loaded that asks libmlx5 for rings? Objects that look the function up by dlsym() are not seen. */
+/*
+ * A search for loaded objects that ask libmlx5 for rings. Objects that look the function up by
+ * dlsym() are not seen.
+ */
 #include <elf.h>
 #include <link.h>
 #include <stdatomic.h>
@@ -36,7 +39,10 @@ static void object_read(const struct dl_phdr_info *info, const ElfW(Dyn) * dyn, 
 	}
 }
 
-/* A GNU hash table begins at its second word with those that are defined; the others lie before them. */
+/*
+ * The second word of a GNU hash table is the first defined symbol; the undefined ones lie before
+ * it.
+ */
 static uint32_t object_undefined(const struct object *o)
 {
 	if (o->gnu_hash)
@@ -72,11 +78,11 @@ static int objects_added(struct dl_phdr_info *info, size_t size, void *arg)
 	return 1;
 }
 
-/* Looked for again when something was loaded. */
+/* Searched again when something was loaded. */
 bool ring_direct_verbs(void)
 {
 	static _Atomic unsigned long long
-		seen; /* 2 * objects that were loaded when it was looked for, and the answer */
+		seen; /* 2 * number of objects loaded at the last search, plus its answer */
 	unsigned long long adds = 0, before = atomic_load(&seen);
 	bool found;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Stores that the NIC sees, and their order. From the PRM's doorbell rules: WQE, then doorbell
+ * The stores that the NIC sees, and their order. From the PRM's doorbell rules: WQE, then doorbell
  * record, then register.
  */
 #ifndef RING_DOORBELL_H
@@ -10,7 +10,7 @@
 #include "providers/mlx5/carrier.h"
 
 #ifdef RING_STORE_TRACE
-/* Differential test: sees every store to a doorbell register, in order. */
+/* Called for every store to a doorbell register, in order, by the differential test. */
 extern void (*ring_store_trace)(const void *reg, const void *bytes, unsigned len);
 #endif
 
@@ -26,8 +26,10 @@ RING_INLINE void ring_to_device_barrier(void)
 #endif
 }
 
-/* The NIC, woken by the register, must find the record written. On x86 the locked instruction that
- * took the register's lock has ordered them. */
+/*
+ * The NIC, woken by the register, must find the record written. On x86 the locked instruction that
+ * took the register's lock has ordered them.
+ */
 RING_INLINE void ring_wc_start(void)
 {
 #if defined(__aarch64__)
@@ -37,7 +39,7 @@ RING_INLINE void ring_wc_start(void)
 #endif
 }
 
-/* The same where no lock was taken behind the record. */
+/* Orders the same stores where no lock was taken behind the record. */
 RING_INLINE void ring_wc_start_unlocked(void)
 {
 #if defined(__x86_64__)
@@ -47,8 +49,10 @@ RING_INLINE void ring_wc_start_unlocked(void)
 #endif
 }
 
-/* The next holder of the register's lock, on another CPU, must not overtake what this CPU still has
- * in its write-combining buffer. */
+/*
+ * The next holder of the register's lock, on another CPU, must not overtake what this CPU still has
+ * in its write-combining buffer.
+ */
 RING_INLINE void ring_wc_end(void)
 {
 #if defined(__x86_64__)
@@ -111,7 +115,7 @@ RING_INLINE void ring_store_pair(uint8_t *reg, const uint8_t *src)
 	*(volatile ring_pair *)reg = v;
 }
 
-/* 64 bytes by ascending 16-byte stores: a memcpy may store in another order. */
+/* Stores 64 bytes by ascending 16-byte stores: a memcpy may store in another order. */
 RING_INLINE void ring_store_block(uint8_t *reg, const uint8_t *src)
 {
 	ring_store_pair(reg, src);
@@ -136,14 +140,14 @@ RING_INLINE void ring_store_wqe(uint8_t *reg, const struct ring_sq *sq, const vo
 	} while (left > 0);
 }
 
-/* First half, without the register's lock: the record. */
+/* Stores the record: the first half of a doorbell, without the register's lock. */
 RING_INLINE void ring_doorbell_record(struct sp_carrier *c)
 {
 	ring_to_device_barrier();
 	ring_store_record(&c->dbrec[MLX5_SND_DBR], c->sq.cur_post & 0xffff);
 }
 
-/* Second half, with the lock, which it drops: the register. */
+/* Stores into the register: the second half, with the register's lock, which it drops. */
 RING_INLINE void ring_doorbell_ring(struct ring_bf *bf, const struct ring_sq *sq,
 				    const struct mlx5_wqe_ctrl_seg *ctrl, uint32_t nreq,
 				    uint32_t ds, bool inl)
@@ -163,7 +167,7 @@ RING_INLINE void ring_doorbell_ring(struct ring_bf *bf, const struct ring_sq *sq
 	sp_unlock(&bf->lock);
 }
 
-/* Publish what was laid into the carrier's ring, up to cur_post. */
+/* Publishes what was laid into the carrier's ring, up to cur_post. */
 RING_INLINE void ring_doorbell(struct sp_carrier *c, const struct ring_batch *batch)
 {
 	ring_doorbell_record(c);

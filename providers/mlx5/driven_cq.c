@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Driven CQs as the shell sees them: made, extended by rings of other NICs, collected from, looked
- * through for errors.
+ * The shell's side of driven CQs: create, add rings of other NICs, collect, resize, look for
+ * errors.
  */
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@
 #include "providers/mlx5/libmlx5.h"
 #include "providers/mlx5/qp.h"
 
-#define SENT_LOOKS 256 /* at completions that nobody has polled */
+#define SENT_LOOKS 256 /* number of unpolled completions to look at */
 
 static void ring_geometry(struct sp_cq_ring *ring, const struct mlx5dv_cq *dv)
 {
@@ -48,8 +48,8 @@ static int ring_setup(struct sp_cq_ring *ring, struct sp_cq *cq, struct sp_dev *
 }
 
 /*
- * Not 0 if libmlx5 has polled it, or resized it: that consumes a CQE of the device's. A poll for
- * nothing puts its index into the record.
+ * Takes libmlx5's consumer index: not 0 if libmlx5 has polled the CQ, or resized it, which consumes
+ * a CQE of the device's. A poll for nothing puts the index into the record.
  */
 static void ring_take_over(struct sp_cq_ring *ring)
 {
@@ -63,7 +63,7 @@ static int cq_make(struct sp_dev *dev, struct ibv_cq *ibv, bool cq_ex, uint64_t 
 	struct sp_cq *cq;
 	int err;
 
-	/* its reader needs what libmlx5 keeps to itself */
+	/* the reader of wall-clock times needs what libmlx5 keeps to itself */
 	if (cq_ex && (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK))
 		return -EOPNOTSUPP;
 	if (ibv->handle >= RING_MAX_HANDLE)
@@ -109,8 +109,9 @@ int ring_cq_drive(struct sp_dev *dev, struct ibv_cq *ibv, bool cq_ex, uint64_t w
 }
 
 /*
- * A program that takes its completions out of the ring by itself has moved the record, where libmlx5's index stands still: that
- * goes back then, which it never does by libmlx5's own polls.
+ * True if the program takes its completions out of the ring by itself: it has moved the record,
+ * while libmlx5's index stood still. The record goes back then, which it never does by libmlx5's
+ * own polls.
  */
 static bool polled_elsewhere(struct sp_cq_ring *ring)
 {
@@ -120,7 +121,7 @@ static bool polled_elsewhere(struct sp_cq_ring *ring)
 	return (int32_t)((ring->ci - before) << 8) < 0;
 }
 
-/* Who polls meanwhile waits for the lock, or is waited for. */
+/* Threads that poll meanwhile wait for the lock, or are waited for. */
 static void take_over_used(struct sp_cq *cq)
 {
 	sp_lock(&cq->lock);
@@ -212,7 +213,10 @@ void ring_cq_ring_del(struct sp_cq *cq, struct sp_cq_ring *ring)
 	prev->next = ring->next;
 	if (cq->turn == ring)
 		cq->turn = &cq->ring;
-	/* who comes now finds none, and waits for the lock: so nobody goes on being counted */
+	/*
+	 * threads that come now find no ring, and wait for the lock: so nobody goes on being
+	 * counted
+	 */
 	atomic_store(&cq->lone, NULL);
 	ring_cq_wait_armers(cq);
 	ring_cq_refresh_slow(cq);
@@ -220,7 +224,7 @@ void ring_cq_ring_del(struct sp_cq *cq, struct sp_cq_ring *ring)
 	free(ring);
 }
 
-/* A carrier that lies on this ring may complete from now on. The CQ's lock is held. */
+/* Marks a ring as one where this carrier may complete from now on. The CQ's lock is held. */
 void ring_live(struct sp_cq_ring *ring, bool *flag)
 {
 	if (*flag)
@@ -249,7 +253,7 @@ struct sp_cq_ring *ring_cq_own_ring(struct sp_cq *cq)
 	return &cq->ring;
 }
 
-/* The arm number has two of the word's bits, 28 and 29 (PRM: CQ arm doorbell). */
+/* Adds to the arm number, which has two of the word's bits, 28 and 29 (PRM: CQ arm doorbell). */
 RING_INLINE void arm_number_add(struct sp_cq_ring *ring, uint32_t n)
 {
 	const uint64_t add = ring_first_word(htobe32((n & 3) << 28));
@@ -262,8 +266,8 @@ RING_INLINE void arm_number_add(struct sp_cq_ring *ring, uint32_t n)
 }
 
 /*
- * Who has armed since it is driven may have done so with a number that the NIC has told of already: who is
- * counted by now is armed for again, and who comes behind that finds the right number.
+ * Threads that armed since the CQ is driven may have used a number that the NIC has told of
+ * already: armings counted by now are repeated, and later ones find the right number.
  */
 void ring_cq_take_over(struct sp_cq *cq, const struct sp_cq_past *past)
 {
@@ -281,7 +285,7 @@ void ring_cq_take_over(struct sp_cq *cq, const struct sp_cq_past *past)
 	sp_unlock(&cq->lock);
 }
 
-/* Another NIC may tell of it, too. */
+/* True if another NIC may tell of the CQ, too. */
 RING_INLINE bool event_of_several(const struct sp_cq_ring *ring, struct sp_cq *cq)
 {
 	return atomic_load_explicit(&cq->lone, memory_order_relaxed) != ring;
@@ -293,7 +297,7 @@ static RING_NOINLINE bool event_behind_armers(const struct sp_cq_ring *ring, str
 	return event_of_several(ring, cq);
 }
 
-/* Without the lock, as in libmlx5. The armings first: see notify(). */
+/* Called without the lock, as in libmlx5. The armings first: see notify(). */
 bool ring_cq_event_read(struct sp_cq_ring *ring)
 {
 	struct sp_cq *cq = ring->cq;
@@ -301,7 +305,7 @@ bool ring_cq_event_read(struct sp_cq_ring *ring)
 
 	ring_cq_told(cq);
 	arm_number_add(ring, 1);
-	/* in order behind that, and for who arms the other way round */
+	/* in order behind that; arming threads do it the other way round */
 	if (ring_unlikely((atomic_load(&armings[RING_ARMED_ANY].count) |
 			   atomic_load(&armings[RING_ARMED_SOLICITED].count)) %
 			  RING_ARMING))
@@ -316,7 +320,7 @@ enum collect_result {
 	COLLECT_NO_ROOM,
 };
 
-/* Until the ring is empty or the reserved room is used up. */
+/* Collects until the ring is empty or the reserved room is used up. */
 static enum collect_result collect_ring(struct sp_cq_ring *ring)
 {
 	struct ring_comp comp = { .cqpn = RING_NO_QPN };
@@ -342,7 +346,10 @@ static enum collect_result collect_ring(struct sp_cq_ring *ring)
 	return COLLECT_EMPTY;
 }
 
-/* Room is made when something needs it: most queues that are looked into are empty, and would keep it. */
+/*
+ * Collects all rings. Room is made when something needs it: most queues that are looked into are
+ * empty, and would keep it.
+ */
 int ring_cq_collect(struct sp_cq *cq)
 {
 	struct sp_cq_ring *ring;
@@ -423,8 +430,9 @@ static void mark_all(struct sp_cq_ring *ring)
 }
 
 /*
- * A collect may have filled the room while the kernel was at it, and the NIC the ring again. The lock is
- * given up where more is made; of the old ring there is no more to come.
+ * Collects the old ring, to which no more will come. A collect may have filled the reserved room
+ * while the kernel resized, and the NIC the ring again: the lock is given up where more room is
+ * made.
  */
 static int resize_collect(struct sp_cq_ring *ring)
 {
@@ -439,7 +447,10 @@ static int resize_collect(struct sp_cq_ring *ring)
 	return err;
 }
 
-/* A thread that holds a completion looks into the old ring: of those of other NICs it has a copy. */
+/*
+ * True if a thread that holds a completion looks into the old ring: of those of other NICs it has a
+ * copy.
+ */
 static bool looked_into(const struct sp_cq *cq, const struct ibv_cq *real)
 {
 	return cq->ex && real == cq->ibv && !cq->kept_out;
@@ -459,7 +470,7 @@ int ring_cq_resize_begin(struct sp_cq *cq, struct ibv_cq *real)
 	return err;
 }
 
-/* Indices go on: the first completion in the new ring is the one behind the mark. */
+/* Goes on in the new ring. Indices go on: the first completion there is the one behind the mark. */
 int ring_cq_resize_end(struct sp_cq *cq, struct ibv_cq *real)
 {
 	struct sp_cq_ring *ring = ring_of(cq, real);
@@ -467,7 +478,7 @@ int ring_cq_resize_end(struct sp_cq *cq, struct ibv_cq *real)
 	struct mlx5dv_obj obj = { .cq = { .in = real, .out = &dv } };
 	int err = ring_init_obj(&obj, MLX5DV_OBJ_CQ);
 
-	/* the record and the register are the same; who arms reads them without the lock */
+	/* the record and the register are the same; arming threads read them without the lock */
 	if (!err)
 		ring_geometry(ring, &dv);
 	ring->looked = ring->ci;
@@ -493,8 +504,10 @@ static bool error_to_withhold(const struct sp_cq_ring *ring, const struct mlx5_c
 	       !(atomic_load(&c->attn) & (RING_ATTN_SQ_SEALED | RING_ATTN_RQ_SEALED));
 }
 
-/* An application may let good completions lie for long before it polls: the error is behind them.
- * Each one is looked at once. */
+/*
+ * An application may let good completions lie for long before it polls: the error is behind them.
+ * Each one is looked at once.
+ */
 static bool error_in_ring(struct sp_cq_ring *ring)
 {
 	struct mlx5_cqe64 *cqe;

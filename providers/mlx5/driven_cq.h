@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Driven CQs, as the shell sees them. */
+/* The ring engine's completion queue, as the shell sees it. */
 #ifndef RING_DRIVEN_CQ_H
 #define RING_DRIVEN_CQ_H
 
@@ -27,7 +27,7 @@ bool ring_cq_polled(struct sp_cq *cq);
 int ring_cq_resize_begin(struct sp_cq *cq, struct ibv_cq *real);
 int ring_cq_resize_end(struct sp_cq *cq, struct ibv_cq *real);
 bool ring_cq_error_waiting(struct sp_cq *cq);
-/* The CQ's lock is held. How many sends are complete; false: and maybe more. */
+/* Counts the sends that are complete; false: there may be more. The CQ's lock is held. */
 bool ring_cq_sent(const struct sp_cq_ring *ring, const struct sp_carrier *c, uint32_t *done);
 void ring_live(struct sp_cq_ring *ring, bool *flag);
 void ring_unlive(struct sp_cq_ring *ring, bool *flag);

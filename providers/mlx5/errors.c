@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Completions that need a closer look: errors, carriers that were left. */
+/* Completions that need a closer look: errors, and those of carriers that were left. */
 #include "providers/mlx5/cq.h"
 #include "providers/mlx5/cqe.h"
 #include "providers/mlx5/errors.h"
@@ -27,7 +27,7 @@ static enum ibv_wc_status error_status(uint8_t syndrome)
 	}
 }
 
-/* A carrier with something to look for. False: drop this completion. */
+/* Looks closer at a carrier's completion. False: drop it. */
 bool ring_take_attn(struct sp_carrier *c, uint32_t attn, const struct mlx5_cqe64 *cqe)
 {
 	uint8_t opcode = cqe->op_own >> 4;
@@ -45,9 +45,9 @@ bool ring_take_attn(struct sp_carrier *c, uint32_t attn, const struct mlx5_cqe64
 }
 
 /*
- * The first error of a carrier decides for all of them: pass on or withhold. A flush may be seen
- * before its cause, when the cause is on the other CQ: a cause that is the application's own is
- * reported even then.
+ * Decides, by a carrier's first error, for all of them: pass on or withhold. A flush may be seen
+ * before its cause, when the cause is on the other CQ: an application's own cause is reported even
+ * then.
  */
 static uint32_t error_mode(struct sp_carrier *c, enum ibv_wc_status status, uint32_t vendor)
 {
@@ -72,7 +72,7 @@ static uint32_t error_mode(struct sp_carrier *c, enum ibv_wc_status status, uint
 	return mode;
 }
 
-/* Was the completion of a signaled request before number n lost? */
+/* True if the completion of a signaled request before number n was lost. */
 static bool completion_missing(const struct ring_sq *sq, uint32_t n)
 {
 	uint32_t i = atomic_load(&sq->tail), post;
@@ -88,9 +88,9 @@ static bool completion_missing(const struct ring_sq *sq, uint32_t n)
 }
 
 /*
- * The index of the first one is the position: all before it is acknowledged. But if a CQ overran,
- * the first one that is seen is not the first: then nothing is known, and what completed last is
- * the position (settling asks the peer anyway). What a log WQE lies behind is acknowledged too.
+ * Moves the tail to the first withheld error: all before it is acknowledged. But if a CQ overran,
+ * the first one that is seen is not the first: then nothing is known, and the last completion is
+ * the position (settling asks the peer anyway). The request before a log WQE is acknowledged too.
  */
 static void withhold_send(struct sp_carrier *c, uint32_t idx)
 {
@@ -102,8 +102,8 @@ static void withhold_send(struct sp_carrier *c, uint32_t idx)
 }
 
 /*
- * PRM, on-demand paging: a page of a shared queue's receive was not there. No error of the QP: the
- * sender tries again, and the receive is to be posted again.
+ * True if a page of a shared queue's receive was not there (PRM, on-demand paging). No error of the
+ * QP: the sender tries again, and the receive is to be posted again.
  */
 static bool page_fault(const struct sp_carrier *c, const struct mlx5_err_cqe *err, bool send)
 {
@@ -111,7 +111,10 @@ static bool page_fault(const struct sp_carrier *c, const struct mlx5_err_cqe *er
 	       err->vendor_err_synd == MLX5_CQE_VENDOR_SYNDROME_ODP_PFAULT;
 }
 
-/* What the place holds is read first: once the tail has moved, it may be another request's. */
+/*
+ * Passes a send's error on. The place is read first: once the tail has moved, it may be another
+ * request's.
+ */
 static bool pass_send(struct ring_sq *sq, uint32_t idx, struct ring_comp *comp)
 {
 	bool hidden = sq->wr_data[idx] == RING_OP_HIDDEN || ring_wqe_is_log(sq, idx);
@@ -121,7 +124,7 @@ static bool pass_send(struct ring_sq *sq, uint32_t idx, struct ring_comp *comp)
 	return !hidden;
 }
 
-/* False: withheld. */
+/* Takes an error completion. False: withheld. */
 bool ring_take_error(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, struct ring_comp *comp)
 {
 	const struct mlx5_err_cqe *err = ring_cqe_error(cqe);

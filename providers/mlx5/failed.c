@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Failed queues: their completions are made from the rings when they are polled, so that they need no
- * memory and stay bounded by what may be posted. All under the CQ's lock.
+ * Failed queues. Their completions are made from the rings when they are polled, so that they need
+ * no memory and stay bounded by what may be posted. All functions run under the CQ's lock.
  */
 #include "providers/mlx5/backlog.h"
 #include "providers/mlx5/cq.h"
@@ -10,7 +10,7 @@
 #include "providers/mlx5/qp.h"
 #include "providers/mlx5/wqe.h"
 
-/* A delivered request: complete it as the NIC would have. False: it was not signaled. */
+/* Completes a delivered request as the NIC would have. False: it was not signaled. */
 static bool failed_delivered(struct sp_qp *qp, struct ring_sq *sq, uint32_t slot, uint8_t op,
 			     struct ring_entry *out)
 {
@@ -25,7 +25,7 @@ static bool failed_delivered(struct sp_qp *qp, struct ring_sq *sq, uint32_t slot
 	return true;
 }
 
-/* The oldest request of this queue. False: it needs no completion. */
+/* Completes the oldest request of this queue. False: it needs no completion. */
 static bool failed_send(struct sp_qp *qp, struct ring_sq *sq, struct ring_entry *out)
 {
 	struct ring_failed *f = &qp->tx_failed;
@@ -70,7 +70,7 @@ static bool failed_rx_next(struct sp_qp *qp, struct ring_entry *out)
 	bool found;
 
 	if (qp->srq)
-		return false; /* what a shared queue holds is not this QP's to flush */
+		return false; /* a shared queue's receives are not this QP's to flush */
 	sp_lock(&qp->rq_lock);
 	tail = atomic_load(&rq->tail);
 	found = rq->head != tail;
@@ -108,7 +108,7 @@ static bool failed_rx_waiting(struct sp_qp *qp)
 	return waiting;
 }
 
-/* Are there completions of failed queues that nobody has polled? CQ lock held. */
+/* True if failed queues have completions that nobody has polled. CQ lock held. */
 bool ring_failed_waiting(const struct sp_cq *cq)
 {
 	struct sp_qp *qp;

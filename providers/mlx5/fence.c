@@ -6,7 +6,10 @@
 #include "providers/mlx5/qp.h"
 #include "providers/mlx5/wqe.h"
 
-/* Whether it ran or not, it may not run again: an atomic, or a READ before a fenced request. */
+/*
+ * True if something out may not run again, whether it ran or not: an atomic, or a READ before a
+ * fenced request.
+ */
 static bool unrepeatable(const struct ring_sq *sq)
 {
 	bool read = false;
@@ -26,8 +29,9 @@ static bool unrepeatable(const struct ring_sq *sq)
 }
 
 /*
- * All locks held. One hidden NOP at a time: each takes a place that is not ours. While a completion is awaited, that one
- * is the fence so far, and fence_follow() lays the NOP behind it.
+ * All locks held. Only one hidden NOP is out at a time: each takes a place that is not ours. While
+ * a completion is awaited, its request is the fence so far, and fence_follow() lays the NOP behind
+ * it.
  */
 static int fence_lay(struct sp_carrier *c)
 {
@@ -44,7 +48,10 @@ static int fence_lay(struct sp_carrier *c)
 	return 0;
 }
 
-/* All locks held. What was awaited is complete, and requests behind it have no completion. */
+/*
+ * Lays a NOP if what was awaited is complete, and requests behind it have no completion. All locks
+ * held.
+ */
 static void fence_follow(struct sp_carrier *c)
 {
 	if (!ring_nops(c, atomic_load(&c->sq.tail)) && ring_nop_need(c) == RING_NOP_NEEDED &&
@@ -52,7 +59,7 @@ static void fence_follow(struct sp_carrier *c)
 		ring_nop_post(c);
 }
 
-/* All locks taken, and there is a hold. */
+/* Takes all locks, and makes the hold if there is none. */
 static int fence_lock(struct sp_qp *qp)
 {
 	bool made = false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Completions of QPs that libmlx5 posts, on a CQ that we drive: they come to private CQs, which
- * libmlx5 polls. Where such a QP completes into the driven ring itself, what the ring has of it is
- * copied to a private CQ that no NIC writes to, so that libmlx5 finds it there.
+ * libmlx5 polls. If such a QP completes into the driven ring itself, its completions are copied to
+ * a private CQ that no NIC writes to, so that libmlx5 finds them there.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +20,16 @@ static bool feeds(const struct ring_foreign *f, uint32_t qpn)
 	return f->fed && !f->muted && (f->qpn == qpn || !f->qpn);
 }
 
-/* How many lie in the private CQ. */
+/* Returns how many completions lie in the private CQ. */
 static uint32_t fed_waiting(const struct ring_foreign *f)
 {
 	return f->fed ? (f->pi - be32toh(*f->ring.dbrec)) & 0xffffff : 0;
 }
 
-/* The oldest of them leaves it, as if the program had polled. False: there is none, or no memory. */
+/*
+ * Moves the oldest completion out of the private CQ, as if the program had polled. False: there is
+ * none, or no memory.
+ */
 static bool keep(struct ring_foreign *f)
 {
 	struct ibv_wc *wc = ring_kept_place(&f->kept);
@@ -37,7 +40,9 @@ static bool keep(struct ring_foreign *f)
 	return true;
 }
 
-/* As the NIC would have written it, with the owner bit of that turn of the ring last. */
+/*
+ * Copies a CQE as the NIC would have written it, with the owner bit of that turn of the ring last.
+ */
 static void feed_copy(struct ring_foreign *f, const struct sp_cq_ring *from,
 		      const struct mlx5_cqe64 *cqe)
 {
@@ -54,8 +59,9 @@ static void feed_copy(struct ring_foreign *f, const struct sp_cq_ring *from,
 }
 
 /*
- * The driven ring may have more places than the private CQ, which has as many as the program was told. A completion
- * that finds neither a place nor memory is lost: its program has left more unpolled than it has places.
+ * Feeds a completion to the private CQ, which has as many places as the program was told; the
+ * driven ring may have more. A completion that finds neither a place nor memory is lost: its
+ * program has left more unpolled than it has places.
  */
 static void feed(struct ring_foreign *f, const struct sp_cq_ring *from,
 		 const struct mlx5_cqe64 *cqe)
@@ -64,7 +70,7 @@ static void feed(struct ring_foreign *f, const struct sp_cq_ring *from,
 		feed_copy(f, from, cqe);
 }
 
-/* A completion of a QP that libmlx5 posts. One without a number is swept. */
+/* Takes a completion of a QP that libmlx5 posts. A completion without a number is swept. */
 void ring_foreign_take(struct sp_cq_ring *ring, const struct mlx5_cqe64 *cqe, uint32_t qpn)
 {
 	struct ring_foreign *f = qpn && ring == &ring->cq->ring ? ring->cq->foreign : NULL;
@@ -80,9 +86,12 @@ static bool fed_waits(const struct ring_foreign *f)
 	return f->fed && !f->muted && (f->kept.n || fed_waiting(f));
 }
 
-/* -- while libmlx5 resets or destroys the QP ----------------------------------------------------- */
+/* -- while libmlx5 resets or destroys the QP --------------------------------------------------- */
 
-/* What the ring has of it is nobody's: as ring_cq_sweep(). f: it gets that, or NULL. */
+/*
+ * Makes what the ring has of a QP nobody's, as ring_cq_sweep() does. f: gets these completions, or
+ * NULL.
+ */
 static void take_out(struct sp_cq_ring *ring, uint32_t qpn, struct ring_foreign *f)
 {
 	struct mlx5_cqe64 *cqe;
@@ -107,8 +116,9 @@ static struct ring_foreign *fed_of(struct sp_cq *cq, const struct ibv_cq *privat
 }
 
 /*
- * libmlx5 forgets nothing of a CQ whose ring it has shown to us: a completion of before would be polled after the
- * RESET. So it is polled now, which also gives the places of a shared receive queue back, and kept from the program.
+ * Mutes a QP. libmlx5 forgets nothing of a CQ whose ring it has shown to us: an older completion
+ * would be polled after the RESET. So all are polled now, which also gives the places of a shared
+ * receive queue back, and kept from the program.
  */
 void ring_foreign_mute(struct sp_cq *cq, const struct ibv_cq *private_cq)
 {
@@ -143,7 +153,7 @@ void ring_foreign_unmute(struct sp_cq *cq, const struct ibv_cq *private_cq, bool
 
 /* -- polled ------------------------------------------------------------------------------------ */
 
-/* An error of libmlx5's is its word that there is nothing, as on stock. */
+/* Polls the private CQs. An error of libmlx5's counts as nothing there, as on stock. */
 int ring_foreign_poll(struct sp_cq *cq, bool fed, int n, struct ibv_wc *wc)
 {
 	int got = 0, more;
@@ -183,7 +193,10 @@ void ring_foreign_tell(struct sp_cq *cq)
 
 /* -- CQs that are not driven ------------------------------------------------------------------- */
 
-/* By handle. Each on a line of its own, as several threads poll several CQs. */
+/*
+ * Counts of polling threads, by handle. Each on a line of its own, as several threads poll several
+ * CQs.
+ */
 static struct pollers {
 	_Alignas(64) _Atomic uint32_t n;
 } pollers[64];
@@ -265,7 +278,7 @@ static void foreign_link(struct sp_cq *cq, struct ring_foreign *f)
 	cq->foreign = f;
 }
 
-/* The program may have armed its CQ before this one came. */
+/* Arms a private CQ if the program has armed its CQ before. */
 static void arm_as_armed(struct sp_cq *cq, struct ring_foreign *f)
 {
 	enum ring_armed armed = ring_cq_armed(cq);

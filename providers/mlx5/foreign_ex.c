@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Completions of QPs that libmlx5 posts, between start_poll and end_poll of a CQ that the engine drives. libmlx5 polls the private
- * CQ, which is extended like the program's, and what its readers tell is laid into a CQE that the engine's readers look at.
+ * Completions of QPs that libmlx5 posts, between start_poll and end_poll of a CQ that the engine
+ * drives. libmlx5 polls the private CQ, which is extended like the program's. What its readers
+ * return is laid into a CQE that the engine's readers look at.
  */
 #include "providers/mlx5/cqe.h"
 #include "providers/mlx5/foreign.h"
 
-/* A program's CQ has those readers that it asked for; the private CQ has the same. */
+/* A program's CQ has the readers that it asked for; the private CQ has the same. */
 #define READ(ex, what) ((ex)->read_##what ? (ex)->read_##what(ex) : 0)
 
-/* As poll_cq would tell it. */
 static void read_wc(struct ibv_cq_ex *ex, struct ibv_wc *wc)
 {
 	*wc = (struct ibv_wc){ .wr_id = ex->wr_id, .status = ex->status };
@@ -56,7 +56,7 @@ static void lay(const struct ibv_wc *wc, struct ring_comp *comp, struct mlx5_cqe
 		((struct mlx5_err_cqe *)cqe)->vendor_err_synd = (uint8_t)wc->vendor_err;
 }
 
-/* What poll_cq does not tell. A tag-matching header lies where it does on stock. */
+/* Lays what poll_cq does not return. A tag-matching header lies where it does on stock. */
 static void lay_more(struct ibv_cq_ex *ex, struct mlx5_cqe64 *cqe)
 {
 	struct ibv_wc_tm_info tm;

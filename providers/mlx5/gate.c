@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Sends that run when the shell lets them pass, one by one. */
+/* The gate: sends run when the shell lets them pass, one by one. */
 #include "providers/mlx5/gate.h"
 #include "providers/mlx5/hold.h"
 #include "providers/mlx5/qp.h"
@@ -26,8 +26,9 @@ int ring_qp_gate(struct sp_qp *qp, bool on)
 }
 
 /*
- * Straight into the ring of a carrier that needs no translation go all requests, or none: all of them by way of
- * the hold, then. Elsewhere an atomic that may not run is like one with a key that is missing.
+ * Bars atomics. A carrier that needs no translation gets all requests straight into its ring, or
+ * none: then all go by way of the hold. On other carriers an atomic that may not run is like one
+ * with a key that is missing.
  */
 static int atomics_barred(struct sp_qp *qp)
 {
@@ -63,7 +64,7 @@ int ring_qp_atomics(struct sp_qp *qp, bool may, bool *used)
 	return err;
 }
 
-/* The slot is of a READ: where it reads. */
+/* Returns what a READ in that slot reads. */
 static void read_describe(const struct sp_qp *qp, uint32_t slot, struct sp_read *read)
 {
 	const struct mlx5_wqe_raddr_seg *remote;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Sends that may not run yet: the hold, a send ring in memory in which they wait, and publishing
+ * The hold: a send ring in memory, in which sends wait that may not run yet, and the publishing of
  * them, on another carrier or on the same one.
  */
 #include <stdlib.h>
@@ -18,8 +18,8 @@
 /* -- the hold ---------------------------------------------------------------------------------- */
 
 /*
- * Made once, of carrier 0's size: it then takes whatever the application may post. With it come the tables that a
- * NOP needs where nobody has posted yet.
+ * Makes the hold once, in carrier 0's size: it takes whatever the application may post. Also makes
+ * the tables that a NOP needs where nobody has posted yet.
  */
 int ring_hold_make(struct sp_qp *qp)
 {
@@ -60,7 +60,7 @@ void ring_hold_pop(struct sp_qp *qp)
 	atomic_fetch_add_explicit(&qp->hold.tail, 1, memory_order_release);
 }
 
-/* From here on requests are written to the hold: it owes the next one the ring's fence bits. */
+/* Lets requests be written to the hold from here on: it owes the next one the ring's fence bits. */
 void ring_hold_enter(struct sp_qp *qp)
 {
 	if (!ring_tx_direct(qp))
@@ -69,7 +69,7 @@ void ring_hold_enter(struct sp_qp *qp)
 	qp->tx->sq.fm_cache = 0;
 }
 
-/* And back. They may have been written to the ring all the time. */
+/* Ends that. Requests may have been written to the ring all the time. */
 void ring_hold_exit(struct sp_qp *qp)
 {
 	if (!qp->hold.fm_cache)
@@ -85,7 +85,7 @@ static bool must_ask(const struct sp_qp *qp, const struct ring_sq *sq, uint32_t 
 	return qp->atomics.barred && ring_wr_kind(sq, slot) == SP_REQ_ATOMIC;
 }
 
-/* Is the next one that is held an atomic that may not run yet? */
+/* True if the next one that is held is an atomic that may not run yet. */
 bool ring_hold_must_ask(const struct sp_qp *qp)
 {
 	return ring_hold_len(qp) && must_ask(qp, &qp->hold, qp->hold.tail_post & qp->hold.mask);
@@ -99,9 +99,10 @@ static bool tells_of_writes(const struct ring_sq *sq, uint32_t slot)
 }
 
 /*
- * Lay what is held, up to max, into the active carrier and ring once. sq_lock held. -EAGAIN: a NOP has the place
- * of a request still; -ENOENT: a key is missing; -EACCES: an atomic may not run yet; -EOPNOTSUPP: it can run on its own NIC only (what
- * lies before it runs); -EPROTO: only WRITEs may run, and it is none.
+ * Lays what is held, up to max, into the active carrier, and rings once. sq_lock held. -EAGAIN: a
+ * NOP still has the place of a request; -ENOENT: a key is missing; -EACCES: an atomic may not run
+ * yet; -EOPNOTSUPP: it can run on its own NIC only (what lies before it runs); -EPROTO: only WRITEs
+ * may run, and it is none.
  */
 static int hold_publish(struct sp_qp *qp, uint32_t max)
 {
@@ -133,8 +134,8 @@ static int hold_publish(struct sp_qp *qp, uint32_t max)
 }
 
 /*
- * Publish as far as that may be. sq_lock held. LATE lasts as long as a NOP takes a place: the ring
- * alone would refuse one request too early.
+ * Publishes as much as is allowed. sq_lock held. LATE lasts as long as a NOP takes a place: the
+ * ring alone would refuse one request too early.
  */
 int ring_hold_go_some(struct sp_qp *qp, uint32_t max)
 {
@@ -161,7 +162,7 @@ int ring_hold_go(struct sp_qp *qp)
 
 /* -- requests whose place a hidden NOP has ----------------------------------------------------- */
 
-/* A place may have become free: publish into it. sq_lock held. */
+/* Publishes into a place that may have become free. sq_lock held. */
 static void late_try(struct sp_qp *qp)
 {
 	int err;
@@ -199,8 +200,8 @@ void ring_late_unlink(struct sp_qp *qp)
 }
 
 /*
- * Still to be looked at? A poster that has the lock looks again when it drops it: all four accesses
- * to lock and flag, here and in ring_tx_unlock, are in one total order.
+ * True: still to be looked at. A poster that has the lock looks again when it drops it: all four
+ * accesses to lock and flag, here and in ring_tx_unlock, are in one total order.
  */
 static bool late_poll_one(struct sp_qp *qp)
 {
@@ -231,7 +232,10 @@ void ring_late_poll(struct sp_cq *cq)
 	ring_cq_refresh_slow(cq);
 }
 
-/* End of a post that went the slow way. Who took a completion meanwhile found the lock held. */
+/*
+ * Ends a post that went the slow way. A thread that took a completion meanwhile found the lock
+ * held.
+ */
 void ring_tx_unlock(struct sp_qp *qp)
 {
 	bool late = qp->tx_mode & RING_LATE;
@@ -257,7 +261,10 @@ static bool is_late(struct sp_qp *qp)
 	return late;
 }
 
-/* All locks held. -EAGAIN even if nothing waits yet: what is posted next may have to. */
+/*
+ * Publishes all. All locks held. -EAGAIN even if nothing waits yet: what is posted next may have
+ * to.
+ */
 int ring_hold_publish_all(struct sp_qp *qp)
 {
 	int err = ring_hold_go(qp);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Who else writes to rings that the engine drives, or takes their completions: direct verbs. */
+/*
+ * Intruders: programs that write to rings that the engine drives, or take their completions, by
+ * direct verbs.
+ */
 #include "providers/mlx5/bf.h"
 #include "providers/mlx5/cqe.h"
 #include "providers/mlx5/intruder.h"
@@ -37,7 +40,7 @@ bool ring_qp_own_tx(struct sp_qp *qp)
 	return ours;
 }
 
-/* Where a post rings as soon as it was written, pub is not kept; nor is it by ring_qp_fail. */
+/* pub is not kept where a post rings as soon as it was written; nor is it by ring_qp_fail. */
 bool ring_qp_own_rx(struct sp_qp *qp)
 {
 	struct sp_carrier *c = ring_carrier_zero(qp);
@@ -50,7 +53,10 @@ bool ring_qp_own_rx(struct sp_qp *qp)
 	return ours;
 }
 
-/* Its completions are taken by somebody else. A holder between start_poll and end_poll owes slots. */
+/*
+ * Looks whether somebody else takes the CQ's completions. A holder between start_poll and end_poll
+ * owes slots.
+ */
 static void cq_look(struct sp_qp *qp, struct sp_cq *cq)
 {
 	uint32_t record;
@@ -63,7 +69,7 @@ static void cq_look(struct sp_qp *qp, struct sp_cq *cq)
 	sp_unlock(&cq->lock);
 }
 
-/* Whoever holds a lock just now is the application, in a verb of ours: the next look tells. */
+/* If a lock is held now, the application holds it, in a verb of ours: the next look tells. */
 static void look_for_others(struct sp_qp *qp)
 {
 	if (sp_trylock(&qp->sq_lock)) {

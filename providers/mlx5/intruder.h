@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Who else writes to rings that the engine drives. */
+/* Intruders: programs that write to rings that the engine drives. */
 #ifndef RING_INTRUDER_H
 #define RING_INTRUDER_H
 

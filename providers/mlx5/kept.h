@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Work completions that libmlx5 has given to us, and we have not given to the program yet: first in, first out. */
+/*
+ * Kept completions: libmlx5 has given them to us, and we have not given them to the program yet.
+ * First in, first out.
+ */
 #ifndef RING_KEPT_H
 #define RING_KEPT_H
 
@@ -12,10 +15,10 @@ struct ring_kept {
 	uint32_t first, n, room;
 };
 
-/* Where the next one goes; it is there after ring_kept_add(). NULL: no memory. */
+/* Returns the place of the next one, which is there after ring_kept_add(). NULL: no memory. */
 struct ibv_wc *ring_kept_place(struct ring_kept *kept);
 void ring_kept_add(struct ring_kept *kept);
-/* The n oldest of them, or fewer; returns how many. */
+/* Takes the n oldest of them, or fewer; returns how many. */
 int ring_kept_take(struct ring_kept *kept, int n, struct ibv_wc *wc);
 void ring_kept_free(struct ring_kept *kept);
 

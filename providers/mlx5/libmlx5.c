@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What the engine asks of the installed libmlx5. */
+/* The installed libmlx5: what the engine asks of it. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -11,7 +11,10 @@ static _Atomic(init_obj_fn) init_obj;
 typedef bool (*is_supported_fn)(struct ibv_device *device);
 static _Atomic(is_supported_fn) is_supported;
 
-/* Not linked: the drop-in must not force libmlx5 on a process without such a device. */
+/*
+ * Finds the function. Not linked: the drop-in must not force libmlx5 on a process without such a
+ * device.
+ */
 static init_obj_fn find_init_obj(void)
 {
 	init_obj_fn fn = atomic_load(&init_obj);
@@ -47,7 +50,7 @@ bool ring_init_obj_there(void)
 	return find_init_obj();
 }
 
-/* udev may have given it any name, such as rocep17s0. */
+/* udev may have given the device any name, such as rocep17s0. */
 bool ring_serves(struct ibv_device *device)
 {
 	is_supported_fn fn = atomic_load(&is_supported);
@@ -60,7 +63,7 @@ bool ring_serves(struct ibv_device *device)
 	return fn && fn(device);
 }
 
-/* As the program would find it. */
+/* Finds the verb as the program would find it. */
 ring_reg_dmabuf_fn ring_reg_dmabuf(void)
 {
 	static _Atomic(ring_reg_dmabuf_fn) found;
@@ -97,7 +100,7 @@ bool ring_direct_builders(struct ibv_qp_ex *qp)
 
 /* -- address handles --------------------------------------------------------------------------- */
 
-/* Where libmlx5 keeps the address vector inside its ibv_ah: the same for all of them. */
+/* The place of the address vector inside libmlx5's ibv_ah: the same for all of them. */
 static _Atomic ptrdiff_t av_offset = PTRDIFF_MIN;
 
 static RING_NOINLINE ptrdiff_t find_av_offset(struct ibv_ah *ah)
@@ -107,7 +110,7 @@ static RING_NOINLINE ptrdiff_t find_av_offset(struct ibv_ah *ah)
 	ptrdiff_t offset;
 
 	if (ring_init_obj(&obj, MLX5DV_OBJ_AH))
-		abort(); /* it has answered for the QP that this is posted to */
+		abort(); /* libmlx5 has answered for the QP that this is posted to */
 	offset = (char *)dv.av - (char *)ah;
 	atomic_store(&av_offset, offset);
 	return offset;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What the engine asks of the installed libmlx5, which it is not linked to. */
+/* The installed libmlx5, which the engine is not linked to. */
 #ifndef RING_LIBMLX5_H
 #define RING_LIBMLX5_H
 
@@ -16,9 +16,10 @@ bool ring_serves(struct ibv_device *device);
 typedef struct ibv_mr *(*ring_reg_dmabuf_fn)(struct ibv_pd *pd, uint64_t offset, size_t length,
 					     uint64_t iova, int fd, int access, int mlx5_access);
 ring_reg_dmabuf_fn ring_reg_dmabuf(void);
-/* Was this extended QP made with request builders that only libmlx5 has (mlx5dv_wr_*)? */
+/* True if this extended QP was made with request builders that only libmlx5 has (mlx5dv_wr_*). */
 bool ring_direct_builders(struct ibv_qp_ex *qp);
-bool ring_direct_verbs(void); /* direct.c: something in this process may have been given rings */
+/* direct.c: true if something in this process may have been given rings */
+bool ring_direct_verbs(void);
 
 #pragma GCC visibility pop
 

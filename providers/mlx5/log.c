@@ -55,8 +55,8 @@ const char *ring_qp_log(struct sp_qp *qp, uint32_t epoch, const struct sp_log *l
 }
 
 /*
- * What was written from WQEBB `from` on, and not published, is taken out of the ring: the next log WQE is due as if it had
- * never been. It is still there.
+ * Takes what was written from WQEBB `from` on, and not published, out of the log's count: the next
+ * log WQE is due as if it had never been. The WQEs are still in the ring.
  */
 void ring_log_take_back(struct ring_sq *sq, uint32_t from)
 {
@@ -69,7 +69,10 @@ void ring_log_take_back(struct ring_sq *sq, uint32_t from)
 	sq->log.left = (sq->log.left + counted - 1) % every + 1;
 }
 
-/* So many of the outstanding requests have numbers before that one: the ring's, of which hidden NOPs have some too. */
+/*
+ * Counts the outstanding requests with numbers before that one. The numbers are the ring's; hidden
+ * NOPs have some too.
+ */
 static int32_t walk_to(const struct ring_sq *sq, uint32_t number)
 {
 	struct ring_walk w;
@@ -82,7 +85,7 @@ static int32_t walk_to(const struct ring_sq *sq, uint32_t number)
 	return ran;
 }
 
-/* One that nobody has posted contradicts everything. */
+/* A number that nobody has posted contradicts everything. */
 int32_t ring_qp_logged(struct sp_qp *qp, uint32_t number)
 {
 	const struct ring_sq *sq;

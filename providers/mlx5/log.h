@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The log: behind each n-th request that changes the peer's memory a hidden WRITE of one word there, which says how many
- * ran (shiftlib/core/settle.h), as the carrier's ring numbers them. It is unsignaled, and completes with an error only. It
- * has no number but its request's, whose WQE is longer by it to whoever walks through the ring (ring_wqe_bbs).
+ * The log: behind each n-th request that changes the peer's memory, a hidden WRITE of one word
+ * there, which says how many ran (shiftlib/core/settle.h), as the carrier's ring numbers them. A
+ * log WQE is unsignaled, and completes with an error only. It has no number but its request's,
+ * whose WQE is longer by it when the ring is walked through (ring_wqe_bbs).
  */
 #ifndef RING_LOG_H
 #define RING_LOG_H
@@ -10,21 +11,27 @@
 #include "providers/mlx5/seg.h"
 
 enum {
-	/* of its WQE: behind control and remote address, and the length of what is inline; then the tag */
+	/*
+	 * Offsets in the log WQE: behind control and remote address, and the length of what is
+	 * inline, lies the number; then the tag.
+	 */
 	RING_LOG_INDEX_AT = 1,
 	RING_LOG_NUMBER_AT =
 		16 + sizeof(struct mlx5_wqe_raddr_seg) + sizeof(struct mlx5_wqe_inl_data_seg),
-	/* ring_batch.ds behind one: no copy of it into the register without its request */
+	/* ring_batch.ds behind a log WQE: no copy of it into the register without its request */
 	RING_LOG_ALONE = 1,
 };
 
-/* Those that consume a receive are counted by the peer. */
+/* The peer counts those that consume a receive. */
 RING_INLINE bool ring_log_counts(uint32_t op)
 {
 	return ring_likely(op == MLX5_OPCODE_RDMA_WRITE) || ring_op_atomic(op);
 }
 
-/* Its packet is one that head does not count. Of its opcode and index only the latter differs each time. */
+/*
+ * Lays a log WQE. head does not count its packet. Of opcode and index only the latter differs each
+ * time.
+ */
 RING_INLINE struct mlx5_wqe_ctrl_seg *ring_log_lay(struct ring_sq *sq, uint32_t n)
 {
 	uint32_t post = sq->cur_post, slot = post & sq->mask, number = htole32(n + 1);
@@ -42,8 +49,9 @@ RING_INLINE struct mlx5_wqe_ctrl_seg *ring_log_lay(struct ring_sq *sq, uint32_t 
 }
 
 /*
- * Request number n, of that opcode of mlx5's, was written last: NULL, or the log WQE that was due. sq_lock held. A batch that
- * is not to be written after all: ring_log_take_back().
+ * Called when request number n, of that opcode of mlx5's, was written last. Returns the log WQE
+ * that was due, or NULL. sq_lock held. A batch that is not to be written after all:
+ * ring_log_take_back().
  */
 RING_INLINE struct mlx5_wqe_ctrl_seg *ring_log_behind(struct ring_sq *sq, uint32_t op, uint32_t n)
 {

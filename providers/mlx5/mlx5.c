@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The engine, as the shell finds it. */
+/* The table of the ring engine, as the shell finds it. */
 #include <assert.h>
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The engine of this folder. For the table of engines, and for its own tests. */
+/* The ring engine, as the table of engines names it, and its own tests. */
 #ifndef SHIFT_MLX5_H
 #define SHIFT_MLX5_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The move from one carrier to another: withhold, flushed, seal, lay receives. Settling is in settle.c.
- * Called by the shell. Everything of the QP stands still meanwhile (ring_qp_lock).
+ * The move from one carrier to another: withhold, flushed, seal, lay receives. Called by the shell;
+ * nothing of the QP moves meanwhile (ring_qp_lock). Settling is in settle.c.
  */
 #include "providers/mlx5/cq.h"
 #include "providers/mlx5/doorbell.h"
@@ -23,10 +23,10 @@ static bool error_seen(const struct sp_carrier *c)
 }
 
 /*
- * A hidden NOP behind the last request ends a flush that would leave no trace: acknowledged but
- * unsignaled requests leave no completion. And a QP with nothing outstanding has nothing to flush,
- * so nothing would tell a NIC that went to ERR from one that only said so and goes on executing
- * what the peer sends: the NOP's flush does.
+ * The marker, a hidden NOP behind the last request, ends a flush that would leave no trace:
+ * acknowledged but unsignaled requests leave no completion. And a QP with nothing outstanding has
+ * nothing to flush: only the NOP's flush tells a NIC that went to ERR from one that only said so
+ * and goes on executing what the peer sends.
  */
 static bool marker_proves(const struct sp_qp *qp, const struct sp_carrier *c)
 {
@@ -42,9 +42,9 @@ static bool marker_wanted(const struct sp_qp *qp, struct sp_carrier *c)
 }
 
 /*
- * Only once there is no way back to this carrier, and never on the next one: it takes a place that
- * the application paid for. If receives were laid into a carrier and it died before the sends came,
- * the place is on that one, whose send queue is empty.
+ * Posts the marker, only once there is no way back to this carrier, and never on the next one: it
+ * takes a place that the application paid for. If receives were laid into a carrier that died
+ * before the sends came, the marker goes there, where the send queue is empty.
  */
 static void marker_try(struct sp_qp *qp)
 {
@@ -57,9 +57,10 @@ static void marker_try(struct sp_qp *qp)
 /* -- leave ------------------------------------------------------------------------------------- */
 
 /*
- * Requests without a completion may be complete, and nothing says so: at a flap an atomic among them would be waited for as
- * one whose answer may still come. While the queue still executes, a hidden NOP behind them tells, also where the path is down, as
- * it is no packet. Where it does not any more, its flush is the marker.
+ * Requests without a completion may be complete, and nothing says so: at a flap an atomic among
+ * them would be waited for as one whose answer may still come. While the queue still executes, a
+ * hidden NOP behind them tells, also where the path is down, as it is no packet. If it executes no
+ * more, the NOP's flush is the marker.
  */
 static void withhold_ask(struct sp_qp *qp)
 {
@@ -94,9 +95,9 @@ static bool sealed(const struct sp_carrier *c, enum ring_attn queue)
 }
 
 /*
- * A flush begins behind the last good completion of its queue, and in a QP that executes nothing
- * any more. That it began is enough: a CQ that overran may never show its end. A queue that was
- * sealed is out of the question: the receives may lie in a later carrier, which is being left too.
+ * True if the send queue's flush has begun: behind the queue's last good completion, in a QP that
+ * executes nothing any more. The begin is enough, as a CQ that overran may never show the end. A
+ * sealed queue counts as flushed: the receives may lie in a later carrier, which is being left too.
  */
 static bool sends_flushed(const struct sp_qp *qp, const struct sp_carrier *c)
 {
@@ -110,13 +111,16 @@ static bool receives_flushed(const struct sp_qp *qp, const struct sp_carrier *c)
 {
 	bool complete = atomic_load(&c->rq.tail) == (qp->rx_mode ? c->rq.pub : c->rq.head);
 
-	if (c->srq) /* no flush tells, the last of the queue's WQEs does */
+	if (c->srq) /* no flush shows it, the last of the queue's WQEs does */
 		return sealed(c, RING_ATTN_RQ_SEALED) || atomic_load(&c->last_receive);
 	return sealed(c, RING_ATTN_RQ_SEALED) ||
 	       ((error_seen(c) || !qp->max_post) && (c->rq_err || complete));
 }
 
-/* Whose first error counts: an application's own, wherever it was seen, forbids to go on. */
+/*
+ * Returns the carrier whose first error counts: an application's own error, wherever it was seen,
+ * forbids to go on.
+ */
 static const struct sp_carrier *error_of(const struct sp_qp *qp)
 {
 	enum ibv_wc_status status = atomic_load(&qp->rx->app_status);
@@ -132,7 +136,7 @@ void ring_qp_flushed(struct sp_qp *qp, bool in_error, struct sp_flushed *out)
 	const struct sp_carrier *err;
 
 	ring_qp_lock(qp);
-	if (in_error) /* one in RTR would ignore the doorbell, and one in RTS execute it */
+	if (in_error) /* a QP in RTR would ignore the doorbell, and one in RTS execute the marker */
 		marker_try(qp);
 	err = error_of(qp);
 	out->error_seen = error_seen(qp->rx) || sealed(qp->rx, RING_ATTN_RQ_SEALED) ||
@@ -166,14 +170,14 @@ struct recv_wqe {
 	uint32_t n;
 };
 
-/* The entry with the application's keys, and with those of the carrier. */
+/* Loads an entry with the application's keys, and with those of the carrier. */
 static int recv_load(struct sp_qp *qp, struct sp_carrier *from, struct sp_carrier *to,
 		     uint32_t index, struct recv_wqe *w)
 {
 	struct ring_rq *rq = &from->rq;
 	uint32_t idx = index & rq->mask, wire;
 	const uint8_t *at = rq->buf + ((size_t)idx << rq->shift);
-	/* what was not published yet has the application's keys still in place */
+	/* an entry that was not published yet has the application's keys still in place */
 	bool aside = rq->keys && (int32_t)(index - rq->pub) < 0;
 
 	memcpy(w->seg, at, 1u << rq->shift);
@@ -238,7 +242,7 @@ static void recv_move(struct sp_qp *qp, struct sp_carrier *to)
 		(void)recv_load(qp, from, to, at, &w); /* checked: the keys are there */
 		recv_lay(to, &w, from->rq.wrid[at & from->rq.mask]);
 	}
-	/* nothing that the left ring still says counts */
+	/* nothing that the old ring still says counts */
 	atomic_fetch_or(&from->attn, RING_ATTN_RQ_SEALED);
 	qp->recv_base += tail;
 	qp->rx = to;

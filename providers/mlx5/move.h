@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The move, up to settling. */
+/* The move to another carrier, up to settling. */
 #ifndef RING_MOVE_H
 #define RING_MOVE_H
 

@@ -5,7 +5,7 @@
 #include "providers/mlx5/nop.h"
 #include "providers/mlx5/wqe.h"
 
-/* Lay the request into the carrier and count it in the batch that rings later. */
+/* Lays the request into the carrier and counts it in the batch that rings later. */
 void ring_lay(struct sp_carrier *to, const struct ring_wqe *app, const struct ring_wqe *wire,
 	      uint64_t wr_id, uint8_t wr_data, struct ring_batch *batch)
 {
@@ -16,7 +16,10 @@ void ring_lay(struct sp_carrier *to, const struct ring_wqe *app, const struct ri
 		ring_log_batch(&to->sq, batch, ring_ctrl_opcode(batch->ctrl), to->sq.head - 1);
 }
 
-/* Would a NOP tell when all that was published is complete? Its completion is that of all before. */
+/*
+ * Returns whether a NOP would show when all that was published is complete. Its completion is that
+ * of all before.
+ */
 enum ring_nop_need ring_nop_need(const struct sp_carrier *c)
 {
 	uint32_t tail = atomic_load(&c->sq.tail), post, first, last = 0;
@@ -29,14 +32,15 @@ enum ring_nop_need ring_nop_need(const struct sp_carrier *c)
 		last = post;
 	if (ring_ctrl_signaled(ring_sq_ctrl(&c->sq, last)))
 		return RING_NOP_SIGNALED;
-	/* it takes one WQEBB; before the first one a log WQE may still wait for its answer */
+	/* a NOP takes one WQEBB; before the first one a log WQE may still wait for its answer */
 	return c->sq.cur_post - first + !!c->sq.log.every > c->sq.mask ? RING_NOP_NO_ROOM
 								       : RING_NOP_NEEDED;
 }
 
 /*
- * While one that will be told of is not complete, nothing behind it is, and a NOP would tell nothing. But it would take a place in the
- * completion queue: if many wait for one path, they would all take theirs when that is back, and the queue would overrun.
+ * While a signaled request is not complete, nothing behind it is, and a NOP would tell nothing. But
+ * it would take a place in the completion queue: if many wait for one path, all take theirs when
+ * the path is back, and the queue would overrun.
  */
 bool ring_nop_early(const struct sp_carrier *c)
 {
@@ -51,7 +55,10 @@ bool ring_nop_early(const struct sp_carrier *c)
 	return false;
 }
 
-/* A WQEBB of the send ring, and the application's keys beside it, out of the ring or back into it. */
+/*
+ * Copy a WQEBB of the send ring, and the application's keys beside it, out of the ring or back into
+ * it.
+ */
 static void cover(const struct ring_sq *sq, struct ring_covered *out)
 {
 	uint32_t slot = sq->cur_post & sq->mask;
@@ -79,7 +86,7 @@ static void uncover(struct ring_sq *sq, const struct ring_covered *in)
 		memcpy(sq->keys + at, in->keys, sizeof(in->keys));
 }
 
-/* The newest NOP, if nothing was posted behind it. */
+/* True if nothing was posted behind the newest NOP. */
 static bool nop_is_last(const struct sp_carrier *c)
 {
 	return c->nops && c->nop_n[0] == c->sq.head - 1 &&
@@ -87,8 +94,8 @@ static bool nop_is_last(const struct sp_carrier *c)
 }
 
 /*
- * All locks held; the carrier is sealed. Takes hidden NOPs that end the send ring out of it again, so that
- * what they cover can be read. The NIC was told of them: the doorbell record stays.
+ * Takes hidden NOPs that end the send ring out of it again, so that what they cover can be read.
+ * All locks held; the carrier is sealed. The NIC was told of them: the doorbell record stays.
  */
 void ring_nops_withdraw(struct sp_carrier *c)
 {
@@ -101,7 +108,7 @@ void ring_nops_withdraw(struct sp_carrier *c)
 			atomic_fetch_sub(&sq->tail, 1);
 		sq->head--;
 		sq->cur_post--;
-		sq->psn_ahead++; /* a NOP has no packet: that of the next request stays what it is */
+		sq->psn_ahead++; /* a NOP has no packet: the next request's stays the same */
 		c->nops_withdrawn++;
 		c->nops--;
 		c->nop_n[0] = c->nop_n[1];

@@ -7,15 +7,15 @@
 
 #pragma GCC visibility push(hidden)
 
-/* What a hidden NOP at the end of a send ring would be good for. */
+/* The use of a hidden NOP at the end of a send ring. */
 enum ring_nop_need {
 	RING_NOP_IDLE,	   /* nothing is outstanding */
-	RING_NOP_SIGNALED, /* the last request is signaled: its completion will tell */
+	RING_NOP_SIGNALED, /* the last request is signaled: its completion tells */
 	RING_NOP_NEEDED,
-	RING_NOP_NO_ROOM, /* or one whose ring cannot be read */
+	RING_NOP_NO_ROOM, /* no room, or a ring that cannot be read */
 };
 enum ring_nop_need ring_nop_need(const struct sp_carrier *c);
-bool ring_nop_early(const struct sp_carrier *c); /* a completion before it is awaited */
+bool ring_nop_early(const struct sp_carrier *c); /* a completion before the NOP's is awaited */
 void ring_nop_post(struct sp_carrier *c);
 void ring_nops_withdraw(struct sp_carrier *c);
 void ring_lay(struct sp_carrier *to, const struct ring_wqe *app, const struct ring_wqe *wire,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Posting, and what all posts of sends share. */
+/* Posting, and the parts that all posts of sends share. */
 #ifndef RING_POST_H
 #define RING_POST_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Driven QPs, as the application sees them. */
+/* The ring engine's queue pair, as the application sees it. */
 #include <sched.h>
 #include <stdlib.h>
 
@@ -25,7 +25,7 @@ enum {
 	LOCK_TRIES = 64, /* a poster holds the lock for less than a microsecond */
 };
 
-/* -- everything of a QP stands still ----------------------------------------------------------- */
+/* -- locking a whole QP ------------------------------------------------------------------------ */
 
 static void lock_cqs(struct sp_qp *qp)
 {
@@ -45,8 +45,8 @@ static void unlock_cqs(struct sp_qp *qp)
 }
 
 /*
- * An application holds sq_lock from wr_start to wr_complete, and may poll in between: who waits
- * for sq_lock must not hold a CQ.
+ * An application holds sq_lock from wr_start to wr_complete, and may poll in between: a thread that
+ * waits for sq_lock must not hold a CQ.
  */
 void ring_qp_lock(struct sp_qp *qp)
 {
@@ -61,7 +61,7 @@ void ring_qp_lock(struct sp_qp *qp)
 	sp_lock(&qp->rq_lock);
 }
 
-/* The same, but without waiting for a wr_complete that may be far. */
+/* Locks a QP without waiting for a wr_complete that may be far. False: not locked. */
 bool ring_qp_lock_soon(struct sp_qp *qp)
 {
 	for (uint32_t i = 0; i < LOCK_TRIES; i++) {
@@ -181,7 +181,6 @@ static void qp_free(struct sp_qp *qp)
 	free(qp);
 }
 
-/* From here on pollers and posters find it. */
 static void qp_publish(struct sp_qp *qp, struct sp_carrier *c)
 {
 	ring_qp_lock(qp);
@@ -242,7 +241,7 @@ free_qp:
 	return err;
 }
 
-/* No completion of the past is delivered any more. All locks held. */
+/* All locks held. */
 static void forget_completions(struct sp_qp *qp)
 {
 	ring_backlog_drop(qp->scq, qp);
@@ -389,7 +388,7 @@ enum sp_sending ring_qp_sending(struct sp_qp *qp, uint32_t *number)
 	return sending;
 }
 
-/* Who posts or polls all the time holds the lock for a part of it. */
+/* A thread that posts or polls all the time holds the lock for a part of it. */
 static bool sent_trylock(struct sp_lock *lock)
 {
 	int i;

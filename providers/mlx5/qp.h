@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Driven QPs, as the application sees them. */
+/* The ring engine's queue pair, as the application sees it. */
 #ifndef RING_QP_H
 #define RING_QP_H
 
@@ -10,30 +10,30 @@
 
 /* sp_qp.tx_mode and rx_mode. Zero: the fast path. */
 enum ring_mode {
-	RING_FIRST = 1,	  /* nobody posted yet: is the ring still ours to take? */
-	RING_FOREIGN = 2, /* somebody else posts to it: hands off */
-	RING_HOLD = 4,	  /* doorbells withheld */
-	RING_KEYS = 8,	  /* a key could not be translated: held until it can */
-	RING_XLAT = 16,	  /* keys must be translated */
-	RING_FAILED = 32, /* what is posted completes with a flush error */
-	RING_FENCE = 64,  /* doorbells of sends withheld, behind the fence of an ordered switch */
-	RING_LATE =
-		128, /* a hidden NOP has the place of a request, which may have to wait for it */
+	RING_FIRST = 1,	   /* nobody posted yet: is the ring still ours to take? */
+	RING_FOREIGN = 2,  /* somebody else posts to the ring: hands off */
+	RING_HOLD = 4,	   /* doorbells withheld */
+	RING_KEYS = 8,	   /* held until a key can be translated */
+	RING_XLAT = 16,	   /* keys must be translated */
+	RING_FAILED = 32,  /* posts complete with a flush error */
+	RING_FENCE = 64,   /* doorbells of sends withheld, behind the fence of an ordered switch */
+	RING_LATE = 128,   /* a hidden NOP has a request's place: the request may have to wait */
 	RING_GATE = 256,   /* sends run when the shell lets them pass, one by one */
 	RING_WRITES = 512, /* nothing but WRITEs may run any more: recall.c */
-	RING_HOME = 1024,  /* barred, where keys need no translation: all goes by the hold */
-	RING_LOG = 2048,   /* log WQEs come between what is written to the ring */
+	/* atomics are barred, and keys need no translation: all goes by the hold */
+	RING_HOME = 1024,
+	RING_LOG = 2048, /* log WQEs come between what is written to the ring */
 };
 
-/* Those that the device has not, it refuses. */
+/* The use of atomics. A device without them refuses them. */
 enum ring_atomic_use { RING_ATOMICS_NONE, RING_ATOMICS_UNUSED, RING_ATOMICS_USED };
 
 struct ring_atomics {
 	uint8_t use; /* enum ring_atomic_use */
-	bool barred; /* they may not run yet: ring_qp_atomics() */
+	bool barred; /* true if atomics may not run yet: ring_qp_atomics() */
 };
 
-/* ibv_wr_*: between wr_start and wr_complete, under sq_lock. */
+/* The builder's state (ibv_wr_*), between wr_start and wr_complete, under sq_lock. */
 struct ring_builder {
 	struct ring_sq *sq;
 	struct mlx5_wqe_ctrl_seg *ctrl;
@@ -44,30 +44,31 @@ struct ring_builder {
 	uint8_t setters;
 	uint8_t fm_rb; /* to roll back to, as post_rb */
 	uint32_t post_rb, psn_rb;
-	uint32_t mode; /* XLAT, LOG: what the application's function pointers are made for */
+	/* XLAT, LOG: the mode that the application's function pointers are made for */
+	uint32_t mode;
 };
 
-/* A failed queue: its completions are made when they are polled. Under the CQ's lock. */
+/* A failed queue, whose completions are made when they are polled. Under the CQ's lock. */
 struct ring_failed {
 	bool on;
 	bool first_done;
-	uint32_t delivered; /* still to complete with success */
+	uint32_t delivered; /* number of requests still to complete with success */
 	enum ibv_wc_status first;
 	uint32_t vendor_err;
 	struct sp_qp *next;
 };
 
-/* Who else was seen to write to its rings or to poll its CQs (mlx5dv_init_obj). */
+/* Somebody else who was seen to write to the rings or to poll the CQs (mlx5dv_init_obj). */
 enum ring_hand {
 	RING_HAND_NONE,
-	RING_HAND_FIRST,    /* before any post through the verbs: its rings, left to it */
+	RING_HAND_FIRST,    /* before any post through the verbs: the rings are left to that hand */
 	RING_HAND_INTRUDES, /* into rings that the engine has posted to */
 };
 
-/* Why it may have to stay on its own NIC: intruder.c. */
+/* Reasons why the QP may have to stay on its own NIC: intruder.c. */
 struct ring_others {
 	_Atomic uint32_t hand; /* enum ring_hand */
-	_Atomic bool windows;  /* it has posted requests of memory windows */
+	_Atomic bool windows;  /* true if requests of memory windows were posted */
 };
 
 /* Scatter-gather entries of a request, once the state allows posting. */
@@ -75,7 +76,7 @@ struct ring_max_gs {
 	int sq_gs, rq_gs;
 };
 
-/* ibv_wr_*. */
+/* The builders of ibv_wr_*. */
 struct ring_ex {
 	bool on;
 	struct ibv_qp_ex *saved; /* with on */
@@ -84,7 +85,7 @@ struct ring_ex {
 /* A queue whose mode is LATE: hold.c. */
 struct ring_late {
 	struct sp_qp *next;  /* under the send CQ's lock */
-	_Atomic bool missed; /* a poll found sq_lock held */
+	_Atomic bool missed; /* true if a poll found sq_lock held */
 };
 
 struct sp_qp {
@@ -94,11 +95,11 @@ struct sp_qp {
 	struct sp_carrier *tx;
 	int max_gs; /* -1 before RTS */
 	uint32_t max_post, max_inline;
-	uint32_t two_sided; /* posted since the start */
+	uint32_t two_sided; /* two-sided requests posted since the start */
 	uint8_t type;	    /* enum ibv_qp_type */
 	uint8_t sig_bits;
 	struct ring_atomics atomics;
-	uint32_t two_sided_rb; /* the builder's: what wr_start found */
+	uint32_t two_sided_rb; /* two_sided at wr_start, for the builder to roll back to */
 	struct ring_builder b;
 	struct ring_xlat tx_xlat;
 
@@ -124,20 +125,22 @@ struct sp_qp {
 	struct ring_max_gs limits;
 	struct sp_carrier *carriers; /* newest first; the last is carrier 0 */
 	struct ring_ex ex;
-	uint64_t progressed; /* of the shell */
+	uint64_t progressed; /* the shell's count */
 	struct ring_late late;
 };
 
 /*
- * Are requests written to the active carrier's ring? Else to the hold, with the application's keys.
- * sq_lock is held.
+ * True if requests are written to the active carrier's ring; else they go to the hold, with the
+ * application's keys. sq_lock is held.
  */
 RING_INLINE bool ring_tx_direct(const struct sp_qp *qp)
 {
 	return !(qp->tx_mode & ~(RING_FIRST | RING_XLAT | RING_LOG));
 }
 
-/* As it does, and log WQEs with them, all of them ready to be? */
+/*
+ * True if requests go straight to the carrier's ring with log WQEs, and the ring is ready for them.
+ */
 RING_INLINE bool ring_tx_logged(const struct sp_qp *qp)
 {
 	return (qp->tx_mode & ~RING_XLAT) == RING_LOG;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The peer's NIC died, and may have lost what it had acknowledged: what the application has not seen
- * complete is outstanding again. The data path keeps no record of what it has seen. But each signaled
- * request has one completion, in order: those that lie in the backlog are of the last ones before the tail.
+ * The recall: the peer's NIC died, and may have lost what it had acknowledged, so what the
+ * application has not seen complete is outstanding again. The data path keeps no record of what the
+ * application has seen. But each signaled request has one completion, in order: those in the
+ * backlog are of the last requests before the tail.
  */
 #include "providers/mlx5/backlog.h"
 #include "providers/mlx5/cq.h"
@@ -13,18 +14,18 @@
 #include "providers/mlx5/wqe.h"
 
 enum {
-	HEADERS_DS = 2, /* of a READ or WRITE without data: control and remote address */
-	MAX_BBS = (RING_MAX_DS + 3) / 4 + 1, /* with its log WQE */
+	HEADERS_DS = 2, /* READ or WRITE without data: control and remote address */
+	MAX_BBS = (RING_MAX_DS + 3) / 4 + 1, /* largest request, with its log WQE */
 };
 
-/* Backwards through a send ring, from behind request n - 1. */
+/* A walk backwards through a send ring, from behind request n - 1. */
 struct back {
 	const struct ring_sq *sq;
 	uint32_t n, post;
-	bool over; /* the request before n was written over */
+	bool over; /* true if the request before n was written over */
 };
 
-/* The slot of the request before; -1: there is none, or it was written over (b->over). */
+/* Returns the slot of the request before; -1: there is none, or it was written over (b->over). */
 static int64_t back_step(struct back *b)
 {
 	for (uint32_t bbs = 1; b->n && bbs <= MAX_BBS; bbs++) {
@@ -48,7 +49,7 @@ static bool hidden(const struct ring_sq *sq, uint32_t slot)
 	return sq->wr_data[slot] == RING_OP_HIDDEN;
 }
 
-/* How many requests more than are outstanding the next carrier has room for. */
+/* Returns how many more requests than are outstanding the next carrier has room for. */
 static uint32_t room_for_more(const struct sp_qp *qp)
 {
 	uint32_t room = qp->max_post, used = ring_hold_len(qp);
@@ -62,10 +63,11 @@ static uint32_t room_for_more(const struct sp_qp *qp)
 }
 
 /*
- * Goes to behind the last request whose completion the application has; *unseen completions are still here. The oldest
- * requests may be out of reach: a hidden NOP takes a place in a ring that the application may fill, and where the shell
- * has collected completions a post is taken although the application has not polled. Such requests cannot run again, so
- * they count as seen, and their completions stay: *unseen is then how many. False: the ring contradicts the completions.
+ * Goes to behind the last request whose completion the application has; *unseen completions are
+ * still here. The oldest requests may be out of reach: a hidden NOP takes a place in a ring that
+ * the application may fill; and where the shell has collected completions, a post is taken although
+ * the application has not polled. Such requests cannot run again, so they count as seen, and their
+ * completions stay: *unseen is then how many. False: the ring contradicts the completions.
  */
 static bool back_to_seen(struct back *b, uint32_t room, uint32_t *unseen)
 {
@@ -123,7 +125,7 @@ static uint32_t backlog_count(const struct sp_carrier *c)
 	return n;
 }
 
-/* Takes all but the first `seen` ones, which the application gets. */
+/* Takes completions back, except for the first `seen` ones, which the application gets. */
 static void backlog_take(const struct sp_carrier *c, uint32_t seen)
 {
 	struct sp_cq *cq = c->qp->scq;

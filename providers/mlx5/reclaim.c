@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Taking receives back from a shared queue that others still take from. What a NIC was given cannot be
- * unposted; but a loopback QP of SHIFT's own on that queue can take them as any other does, with
- * messages that carry nothing, and its completions say which it got.
+ * The reclaim: takes receives back from a shared queue that others still take from. What a NIC was
+ * given cannot be unposted. But a loopback QP of SHIFT's own on that queue can take receives as any
+ * other QP does, with messages that carry nothing, and its completions say which it got.
  */
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ struct sp_reclaim {
 	struct sp_qp qp; /* first: it knows the engine. Nobody posts to it or polls it */
 	struct sp_carrier *carrier;
 	struct sp_cq *cq;
-	uint32_t out; /* messages whose receive has not completed */
+	uint32_t out; /* number of messages whose receive has not completed */
 	bool broken;
 };
 
@@ -42,7 +42,7 @@ int ring_reclaim_make(struct sp_srq_ring *ring, struct ibv_qp *real, struct ibv_
 	err = ring_carrier_make(&r->qp, ring->dev, real, &r->carrier);
 	if (err)
 		goto undrive;
-	/* it is no application's, whose first post asks for its tables */
+	/* no application's first post will ask for its tables */
 	err = r->carrier->srq == ring ? ring_sq_fill(&r->carrier->sq) : -EINVAL;
 	if (!err) {
 		*out = r;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* ibv_post_recv. */
+/* Posting receives (ibv_post_recv). */
 #include "providers/mlx5/doorbell.h"
 #include "providers/mlx5/backlog.h"
 #include "providers/mlx5/intruder.h"
 #include "providers/mlx5/post.h"
 #include "providers/mlx5/xlat.h"
 
-/* Whose keys a receive is written with; a constant of each caller. */
+/* The keys that a receive is written with; a constant of each caller. */
 enum recv_keys {
 	RECV_APP,  /* the application's */
-	RECV_LAST, /* the carrier's, if it is the last one asked for */
+	RECV_LAST, /* the carrier's, if the key is the last one asked for */
 	RECV_ANY,  /* the carrier's */
 };
 
-/* False: RECV_LAST, and it is another key. */
+/* Writes a segment. False: RECV_LAST, and it is another key. */
 RING_INLINE bool put_recv_seg(struct sp_qp *qp, const struct ring_rq *rq, uint8_t *seg,
 			      const struct ibv_sge *sge, enum recv_keys keys)
 {
@@ -59,7 +59,7 @@ RING_INLINE bool rq_full(const struct ring_rq *rq, uint32_t nreq, uint32_t limit
 	return rq->head - tail + nreq >= limit;
 }
 
-/* EAGAIN: RECV_LAST, and there is another key; nothing is posted. */
+/* Writes a list. EAGAIN: RECV_LAST, and there is another key; nothing is posted. */
 RING_INLINE int recv_list(struct sp_qp *qp, struct ring_rq *rq, struct ibv_recv_wr *wr,
 			  struct ibv_recv_wr **bad, uint32_t *nreq, enum recv_keys keys)
 {
@@ -83,8 +83,8 @@ RING_INLINE int recv_list(struct sp_qp *qp, struct ring_rq *rq, struct ibv_recv_
 }
 
 /*
- * The key of the carrier's. One whose region is gone is harmless as long as no message comes to that receive, and fails then, as on
- * stock: it is one that names nothing. shell: may it be asked whether the region is gone?
+ * A key whose region is gone is replaced by one that names nothing: harmless until a message comes
+ * to that receive, which fails then, as on stock. shell: may the shell be asked?
  */
 int ring_recv_key(struct sp_qp *qp, const struct sp_carrier *c, uint32_t key, bool shell,
 		  uint32_t *wire)
@@ -99,7 +99,9 @@ int ring_recv_key(struct sp_qp *qp, const struct sp_carrier *c, uint32_t key, bo
 	return 0;
 }
 
-/* Translate in place from the published end on, keeping the application's keys aside. */
+/*
+ * Translates an entry in place, from the published end on, and keeps the application's keys aside.
+ */
 static int translate_one(struct sp_qp *qp, struct sp_carrier *c, uint32_t idx, bool shell)
 {
 	struct ring_rq *rq = &c->rq;
@@ -120,7 +122,7 @@ static int translate_one(struct sp_qp *qp, struct sp_carrier *c, uint32_t idx, b
 	return 0;
 }
 
-/* Hand what was posted but not published to the NIC. rq_lock is held. -ENOENT: a key is missing. */
+/* Publishes what was posted to the NIC. rq_lock is held. -ENOENT: a key is missing. */
 int ring_rq_publish(struct sp_qp *qp, bool shell)
 {
 	struct sp_carrier *c = qp->rx;
@@ -182,7 +184,7 @@ static RING_NOINLINE int post_recv_slow(struct sp_qp *qp, struct ibv_recv_wr *wr
 	return err;
 }
 
-/* Here and below: called with rq_lock held; drops it. */
+/* Posts without translation. Here and below: called with rq_lock held; drops it. */
 static __attribute__((noinline)) int post_recv_plain(struct sp_qp *qp, struct ibv_recv_wr *wr,
 						     struct ibv_recv_wr **bad)
 {
@@ -228,8 +230,8 @@ static RING_NOINLINE int post_recv_any(struct sp_qp *qp, struct ibv_recv_wr *wr,
 }
 
 /*
- * After a move: written once, with the carrier's keys. What has to be looked up is a call at the
- * end: the usual way then has few registers to save.
+ * Posts after a move: written once, with the carrier's keys. A lookup is a call at the end: the
+ * usual way then has few registers to save.
  */
 static __attribute__((noinline)) int post_recv_xlat(struct sp_qp *qp, struct ibv_recv_wr *wr,
 						    struct ibv_recv_wr **bad)

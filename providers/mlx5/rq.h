@@ -12,13 +12,13 @@ struct ring_rq {
 	uint32_t shift; /* log2 of a WQE's bytes */
 	uint32_t mask, cnt;
 	uint32_t max_gs;
-	bool blank; /* as of a send ring */
+	bool blank; /* as in a send ring */
 	uint32_t head;
-	uint32_t pub;	       /* entries handed to the NIC; kept in slow modes only */
+	uint32_t pub;	       /* number of entries handed to the NIC; kept in slow modes only */
 	_Atomic uint32_t tail; /* under the receive CQ's lock */
 	uint64_t *wrid;
-	uint8_t *keys;	   /* as of a send ring */
-	uintptr_t keys_at; /* from buf to keys */
+	uint8_t *keys;	   /* as in a send ring */
+	uintptr_t keys_at; /* distance from buf to keys */
 };
 
 int ring_rq_fill(struct ring_rq *rq); /* as ring_sq_fill() */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Which memory keys are in use. Whoever is about to call a connection protected can ask whether he knows
- * them: memory may have been registered past all that he sees. A look costs the application nothing; a
- * queue that is busy just now is looked at next time.
+ * A sample of the memory keys in use. A shell that is about to call a connection protected can ask
+ * whether it knows them, as memory may have been registered past all that it sees. A look costs the
+ * application nothing; a queue that is busy now is looked at next time.
  */
 #include "providers/mlx5/intruder.h"
 #include "providers/mlx5/post.h"
@@ -29,7 +29,7 @@ static void sample_add(struct sample *s, uint32_t key, bool remote)
 		s->keys[s->n++] = (struct sp_key){ key, remote };
 }
 
-/* ---- sends ------------------------------------------------------------------------------------ */
+/* ---- sends ----------------------------------------------------------------------------------- */
 
 static void sample_wqe(struct sample *s, const struct ring_wqe *w)
 {
@@ -38,7 +38,7 @@ static void sample_wqe(struct sample *s, const struct ring_wqe *w)
 			sample_add(s, ring_wqe_key(w, u), w->rkeys >> u & 1);
 }
 
-/* Where the request before the one at post starts, which is number n; its slot carries the number. */
+/* Finds the start of request number n, which ends at `post`; its slot carries the number. */
 static bool sample_before(const struct ring_sq *sq, uint32_t n, uint32_t post, uint32_t *at)
 {
 	uint32_t back;
@@ -52,7 +52,7 @@ static bool sample_before(const struct ring_sq *sq, uint32_t n, uint32_t post, u
 	return false;
 }
 
-/* sq_lock is held. */
+/* Samples sends. sq_lock is held. */
 static void sample_sends(struct sample *s, const struct sp_qp *qp)
 {
 	const struct ring_sq *sq = &qp->tx->sq;
@@ -68,7 +68,7 @@ static void sample_sends(struct sample *s, const struct sp_qp *qp)
 	}
 }
 
-/* ---- receives --------------------------------------------------------------------------------- */
+/* ---- receives -------------------------------------------------------------------------------- */
 
 static void sample_receive(struct sample *s, const struct sp_carrier *c, uint32_t idx)
 {
@@ -85,7 +85,7 @@ static void sample_receive(struct sample *s, const struct sp_carrier *c, uint32_
 	}
 }
 
-/* rq_lock is held. The latest, and some of the others in turn. */
+/* Samples the latest receive, and some of the others in turn. rq_lock is held. */
 static void sample_receives(struct sample *s, const struct sp_qp *qp, uint32_t turn)
 {
 	const struct ring_rq *rq = &qp->rx->rq;
@@ -98,7 +98,7 @@ static void sample_receives(struct sample *s, const struct sp_qp *qp, uint32_t t
 	}
 }
 
-/* Of a shared queue, whose lock is held. */
+/* Samples a slot of a shared queue, whose lock is held. */
 static void sample_slot(struct sample *s, const struct sp_srq_ring *ring, uint32_t idx)
 {
 	const struct mlx5_wqe_data_seg *seg = ring_slot_segs(ring, idx);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Which memory keys are in use: a sample of what is outstanding. */
+/* The memory keys in use: a sample of what is outstanding. */
 #ifndef RING_SAMPLE_H
 #define RING_SAMPLE_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Data inside the CQE (PRM: scatter to CQE), to where it belongs. */
+/* Data inside the CQE (PRM: scatter to CQE), copied to its buffers. */
 #include "providers/mlx5/rq.h"
 #include "providers/mlx5/scatter.h"
 #include "providers/mlx5/sq.h"
 
-/* Copy to the segments' buffers; what is left over is returned. */
+/* Copies to the segments' buffers. Returns how many bytes are left over. */
 uint32_t ring_scatter_list(const struct mlx5_wqe_data_seg *seg, uint32_t n, const uint8_t **data,
 			   uint32_t size)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Segments of a send WQE, as ibv_post_send and ibv_wr_* both write them. */
+/* The segments of a send WQE, as ibv_post_send and ibv_wr_* both write them. */
 #ifndef RING_SEG_H
 #define RING_SEG_H
 
@@ -13,18 +13,18 @@ enum ring_shape {
 	RING_SHAPE_RDMA,
 	RING_SHAPE_ATOMIC,
 	RING_SHAPE_UMR,
-	RING_SHAPE_NONE, /* this engine cannot build it */
+	RING_SHAPE_NONE, /* none that this engine can build */
 };
 
 struct ring_opcode {
 	uint8_t mlx5, shape;
-	uint8_t two_sided; /* consumes a receive */
+	uint8_t two_sided; /* 1: consumes a receive */
 	uint8_t imm;	   /* 1: immediate, 2: key to invalidate */
 };
 
 #define RING_OPCODES (IBV_WR_DRIVER1 + 1)
 
-/* By enum ibv_wr_opcode. */
+/* The opcodes of mlx5, by enum ibv_wr_opcode. */
 static const struct ring_opcode ring_opcodes[RING_OPCODES] = {
 	[IBV_WR_RDMA_WRITE] = { MLX5_OPCODE_RDMA_WRITE, RING_SHAPE_RDMA, 0, 0 },
 	[IBV_WR_RDMA_WRITE_WITH_IMM] = { MLX5_OPCODE_RDMA_WRITE_IMM, RING_SHAPE_RDMA, 1, 1 },
@@ -40,7 +40,7 @@ static const struct ring_opcode ring_opcodes[RING_OPCODES] = {
 	[IBV_WR_DRIVER1] = { MLX5_OPCODE_UMR, RING_SHAPE_NONE, 0, 0 },
 };
 
-/* Has request number n no room? */
+/* True if request number n has no room. */
 RING_INLINE bool ring_sq_full_at(const struct ring_sq *sq, uint32_t n, uint32_t limit)
 {
 	return n - atomic_load_explicit(&sq->tail, memory_order_acquire) >= limit;
@@ -51,7 +51,10 @@ RING_INLINE bool ring_sq_full(const struct ring_sq *sq, uint32_t nreq, uint32_t 
 	return ring_sq_full_at(sq, sq->head + nreq, limit);
 }
 
-/* By IBV_SEND_FENCE, IBV_SEND_SIGNALED and IBV_SEND_SOLICITED, the three lowest bits. */
+/*
+ * The control flags, by IBV_SEND_FENCE, IBV_SEND_SIGNALED and IBV_SEND_SOLICITED, the three lowest
+ * bits.
+ */
 static const uint8_t ring_flag_bits[8] = {
 	0,
 	MLX5_WQE_CTRL_FENCE,
@@ -65,7 +68,7 @@ static const uint8_t ring_flag_bits[8] = {
 static_assert(IBV_SEND_FENCE == 1 && IBV_SEND_SIGNALED == 2 && IBV_SEND_SOLICITED == 4,
 	      "index of ring_flag_bits");
 
-/* Takes the fence bits that the queue owes to a UMR; IBV_SEND_FENCE of the request replaces them. */
+/* Takes the fence bits that the queue owes to a UMR; IBV_SEND_FENCE replaces them. */
 RING_INLINE uint8_t ring_ctrl_flags(struct ring_sq *sq, uint8_t sig_bits, unsigned flags)
 {
 	uint8_t bits = sig_bits | ring_flag_bits[flags & 7];
@@ -78,7 +81,7 @@ RING_INLINE uint8_t ring_ctrl_flags(struct ring_sq *sq, uint8_t sig_bits, unsign
 	return bits;
 }
 
-/* Bytes 8 to 11: signature, stream, flags. */
+/* Writes bytes 8 to 11: signature, stream, flags. */
 RING_INLINE void ring_ctrl_begin(struct mlx5_wqe_ctrl_seg *ctrl, uint8_t flags)
 {
 	uint32_t zero = 0;
@@ -115,7 +118,7 @@ RING_INLINE void ring_seg_atomic(uint8_t *at, bool cas, uint64_t swap, uint64_t 
 		seg->compare = htobe64(compare_add);
 }
 
-/* A store of its own for the key: gathering both words in a vector register takes longer. */
+/* The key has a store of its own: gathering both words in a vector register takes longer. */
 RING_INLINE void ring_seg_data_wire(uint8_t *at, uint64_t addr, __be32 lkey, uint32_t length)
 {
 	struct mlx5_wqe_data_seg *seg = (struct mlx5_wqe_data_seg *)at;
@@ -139,7 +142,7 @@ RING_INLINE void ring_seg_ud(uint8_t *at, struct ibv_ah *ah, uint32_t qpn, uint3
 	av->key.qkey.qkey = htobe32(qkey);
 }
 
-/* Copy with wrap; the ring's end may fall inside. Returns where the next byte goes. */
+/* Copies with wrap, as the ring's end may fall inside. Returns the place of the next byte. */
 RING_INLINE uint8_t *ring_seg_copy(const struct ring_sq *sq, uint8_t *at, const void *from,
 				   size_t n)
 {
@@ -157,7 +160,7 @@ RING_INLINE uint8_t *ring_seg_copy(const struct ring_sq *sq, uint8_t *at, const 
 	return at + n;
 }
 
-/* The header of inline data of n bytes; returns its size in 16-byte units. */
+/* Writes the header of inline data of n bytes; returns its size in 16-byte units. */
 RING_INLINE uint32_t ring_seg_inline(uint8_t *at, uint32_t n)
 {
 	struct mlx5_wqe_inl_data_seg *seg = (struct mlx5_wqe_inl_data_seg *)at;

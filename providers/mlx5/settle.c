@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The end of a move: what was outstanding is completed in software or laid into the next carrier. */
+/*
+ * Settling, the end of a move: what was outstanding is completed in software or laid into the next
+ * carrier.
+ */
 #include "providers/mlx5/backlog.h"
 #include "providers/mlx5/cq.h"
 #include "providers/mlx5/doorbell.h"
@@ -15,7 +18,7 @@
 
 /* -- outstanding sends ------------------------------------------------------------------------- */
 
-/* A request that settle laid as a NOP stands for what it was. */
+/* A request that settle laid as a NOP is local, like any NOP. */
 static void describe(const struct ring_sq *sq, uint32_t slot, struct sp_request *i)
 {
 	const struct mlx5_wqe_ctrl_seg *ctrl = ring_sq_ctrl(sq, slot);
@@ -25,7 +28,10 @@ static void describe(const struct ring_sq *sq, uint32_t slot, struct sp_request 
 	i->send_fence = ring_ctrl_send_fence(ctrl);
 }
 
-/* What it does to memory: of the peer's, by the application's keys; of a NOP that stands for it: nothing any more. */
+/*
+ * Describes what a request does to memory: the peer's, by the application's keys. A NOP that stands
+ * for a request does nothing any more.
+ */
 static void describe_target(const struct ring_wqe *wqe, struct sp_request *i)
 {
 	const struct mlx5_wqe_ctrl_seg *ctrl = (const struct mlx5_wqe_ctrl_seg *)wqe->bytes;
@@ -48,7 +54,7 @@ static void describe_target(const struct ring_wqe *wqe, struct sp_request *i)
 	}
 }
 
-/* Of a request that is complete the log WQE may still lie there. */
+/* True if the log WQE of a request that is complete may still lie before the walk's start. */
 static bool logged_before(const struct ring_walk *w)
 {
 	return ring_wqe_is_log(w->sq, w->post - 1) &&
@@ -112,7 +118,7 @@ struct settle {
 	uint32_t n;
 	struct sp_settled *out;
 	struct ring_batch batch;
-	bool laid; /* completions from here on must wait for what runs again */
+	bool laid; /* true if completions from here on must wait for what runs again */
 };
 
 static uint32_t queue_len(const struct ring_sq *sq)
@@ -137,9 +143,9 @@ static bool queues_readable(const struct sp_qp *qp)
 }
 
 /*
- * PRM, scatter to CQE: where each request has a completion, a NIC may put what a small READ brings into
- * that instead of its buffers. Such a READ is executed, as a request with the fence flag behind it was; but
- * if the completion is lost, so are its bytes.
+ * Where each request has a completion, a NIC may put a small READ's answer into that instead of its
+ * buffers (PRM, scatter to CQE). Such a READ is executed, as a request with the fence flag behind
+ * it was; but if the completion is lost, so are its bytes.
  */
 static bool lost_with_its_completion(const struct settle *s, const struct ring_sq *sq,
 				     uint32_t slot, const struct ring_wqe *app)
@@ -149,8 +155,9 @@ static bool lost_with_its_completion(const struct settle *s, const struct ring_s
 }
 
 /*
- * Are all keys of what will be laid known on the new carrier? Can the rest be completed? A withheld request with a
- * key that is missing stays withheld, and so does all behind it: nothing was promised of it to the peer.
+ * Checks that all keys of what will be laid are known on the new carrier, and that the rest can be
+ * completed. A withheld request with a key that is missing stays withheld, and so does all behind
+ * it: nothing was promised of these to the peer.
  */
 static int settle_check(struct settle *s, const struct ring_sq *sq, bool by_fate)
 {
@@ -172,7 +179,7 @@ static int settle_check(struct settle *s, const struct ring_sq *sq, bool by_fate
 			continue;
 		}
 		if (s->qp->atomics.barred && ring_wr_kind(sq, (uint32_t)slot) == SP_REQ_ATOMIC)
-			return by_fate ? -EACCES : 0; /* what is withheld stays so, from here on */
+			return by_fate ? -EACCES : 0; /* withheld requests stay so, from here on */
 		err = ring_wqe_translate(s->to, &app, &wire);
 		if (err)
 			return err == -ENOENT && !by_fate ? 0 : err;
@@ -185,7 +192,7 @@ static uint8_t original_opcode(const struct ring_sq *sq, uint32_t slot)
 	return sq->wr_data[slot] ? sq->wr_data[slot] : ring_ctrl_opcode(ring_sq_ctrl(sq, slot));
 }
 
-/* Complete it in software, as the NIC would have: unsignaled ones leave no trace. */
+/* Completes a request in software, as the NIC would have: an unsignaled one leaves no trace. */
 static void deliver(struct settle *s, const struct ring_sq *sq, uint32_t slot)
 {
 	struct sp_qp *qp = s->qp;
@@ -204,7 +211,7 @@ static void deliver(struct settle *s, const struct ring_sq *sq, uint32_t slot)
 	ring_backlog_push(qp->scq, qp, &comp);
 }
 
-/* Delivered, but its completion has to come after what is laid again: lay a NOP. */
+/* Lays a NOP for a delivered request whose completion has to come after what is laid again. */
 static void lay_nop(struct settle *s, const struct ring_sq *sq, uint32_t slot)
 {
 	struct ring_wqe nop = { .ds = 1, .bbs = 1 };
@@ -216,7 +223,7 @@ static void lay_nop(struct settle *s, const struct ring_sq *sq, uint32_t slot)
 	ring_lay(s->to, &nop, &nop, sq->wrid[slot], original_opcode(sq, slot), &s->batch);
 }
 
-/* False: a key is missing. *bytes: of data that it moves. */
+/* Lays a request again. False: a key is missing. *bytes: data that it moves. */
 static bool lay_again(struct settle *s, const struct ring_sq *sq, uint32_t slot, uint64_t *bytes)
 {
 	struct ring_wqe app, wire;
@@ -229,7 +236,7 @@ static bool lay_again(struct settle *s, const struct ring_sq *sq, uint32_t slot,
 	return true;
 }
 
-/* Its answer was lost, but is known: it found what it had compared with. */
+/* The answer was lost, but is known: the swap found what it had compared with. */
 static void bring_answer(const struct ring_sq *sq, uint32_t slot)
 {
 	struct ring_wqe wqe;
@@ -261,7 +268,7 @@ static void settle_one(struct settle *s, const struct ring_sq *sq, uint32_t slot
 	}
 }
 
-/* Everything that was posted now lies in the new carrier, or is complete. */
+/* Makes `to` the active carrier: everything that was posted lies there now, or is complete. */
 static void settle_switch(struct settle *s)
 {
 	struct sp_qp *qp = s->qp;
@@ -292,7 +299,9 @@ static void settle_switch(struct settle *s)
 		ring_doorbell(s->to, &s->batch);
 }
 
-/* What was withheld, up to the first request that may not run yet. False: its key is missing. */
+/*
+ * Lays what was withheld, up to the first request that may not run yet. False: its key is missing.
+ */
 static bool settle_publish(struct settle *s)
 {
 	struct sp_qp *qp = s->qp;
@@ -339,7 +348,7 @@ int ring_qp_settle(struct sp_qp *qp, struct sp_carrier *to, const enum sp_fate *
 		if (to == qp->tx || !queues_readable(qp) || n != queue_len(&qp->tx->sq))
 			err = -EINVAL;
 		else if (!ring_backlog_has(qp->scq, n))
-			err = -EAGAIN; /* a collect was quicker */
+			err = -EAGAIN; /* a collect took the room first */
 		if (!err)
 			err = settle_check(&s, &qp->tx->sq, true);
 		if (!err)

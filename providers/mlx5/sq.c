@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* ibv_post_send. */
+/* Posting sends (ibv_post_send). */
 #include "providers/mlx5/doorbell.h"
 #include "providers/mlx5/backlog.h"
 #include "providers/mlx5/hold.h"
@@ -95,12 +95,11 @@ static RING_NOINLINE int put_umr(struct sp_qp *qp, struct ring_sq *sq, const str
 			     bind ? wr->bind_mw.rkey : 0, bind ? &wr->bind_mw.bind_info : &nothing);
 	if (!err) {
 		sq->wr_data[sq->cur_post & sq->mask] = bind ? RING_OP_BIND_MW : RING_OP_LOCAL_INV;
-		sq->psn_ahead--; /* it sends none */
+		sq->psn_ahead--; /* a UMR sends no packet */
 	}
 	return err;
 }
 
-/* What RC puts between control and data segments. */
 RING_INLINE int put_rc_header(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_send_wr *wr,
 			      uint8_t shape, struct mlx5_wqe_ctrl_seg *ctrl, struct sq_wqe *w,
 			      bool xlat)
@@ -149,7 +148,10 @@ RING_INLINE int put_data(struct sp_qp *qp, const struct ring_sq *sq, const struc
 	return 0;
 }
 
-/* One request at cur_post, and its log WQE (log: a constant; the ring is logged). On error nothing is advanced. */
+/*
+ * Writes one request at cur_post, and its log WQE (log: a constant; the ring is logged). On error
+ * nothing is advanced.
+ */
 RING_INLINE int put_wqe(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_send_wr *wr,
 			struct ring_batch *b, bool xlat, bool log)
 {
@@ -215,7 +217,10 @@ RING_INLINE int post_list(struct sp_qp *qp, struct ring_sq *sq, uint32_t limit,
 	return 0;
 }
 
-/* The first post decides whether the ring is ours: nobody else may have posted to it. ENOMEM: none yet. */
+/*
+ * Decides at the first post whether the ring is ours: nobody else may have posted to it. ENOMEM:
+ * not decided yet.
+ */
 int ring_tx_enter(struct sp_qp *qp)
 {
 	bool ours;
@@ -231,7 +236,7 @@ int ring_tx_enter(struct sp_qp *qp)
 	return 0;
 }
 
-/* How many requests the queue that is written now may hold. */
+/* Returns how many requests the queue that is written now may hold. */
 uint32_t ring_tx_limit(struct sp_qp *qp)
 {
 	struct ring_sq *sq = &qp->tx->sq;
@@ -244,8 +249,8 @@ uint32_t ring_tx_limit(struct sp_qp *qp)
 }
 
 /*
- * The requests from WQEBB `from` on are not posted after all. Their numbers must not be found by
- * ring_sq_find: they will be those of others.
+ * Takes the requests from WQEBB `from` on back. Their numbers must not be found by ring_sq_find:
+ * they will be those of others.
  */
 void ring_sq_unwrite(struct ring_sq *sq, uint32_t from, uint32_t nreq)
 {
@@ -261,8 +266,8 @@ void ring_sq_unwrite(struct ring_sq *sq, uint32_t from, uint32_t nreq)
 }
 
 /*
- * Requests that were written into the carrier's ring, and cannot run there as long as a key is
- * missing, go to the hold: the NIC has not been told of them.
+ * Moves requests that were written into the carrier's ring to the hold, as they cannot run there
+ * while a key is missing. The NIC has not been told of them.
  */
 static void batch_to_hold(struct sp_qp *qp, const struct ring_batch *batch)
 {
@@ -282,7 +287,7 @@ static void batch_to_hold(struct sp_qp *qp, const struct ring_batch *batch)
 	ring_sq_unwrite(sq, batch->from, batch->nreq);
 }
 
-/* Was a key of what lies in the carrier's ring not known? Asked once. */
+/* True if a key of what lies in the carrier's ring was not known. The answer is cleared. */
 static bool batch_missing(struct sp_qp *qp, const struct ring_sq *sq)
 {
 	bool missing = qp->tx_xlat.missing;
@@ -291,7 +296,7 @@ static bool batch_missing(struct sp_qp *qp, const struct ring_sq *sq)
 	return missing && sq == &qp->tx->sq;
 }
 
-/* End of a batch that was written to sq: ring, or keep it withheld. */
+/* Ends a batch that was written to sq: rings, or keeps it withheld. */
 void ring_tx_commit(struct sp_qp *qp, struct ring_sq *sq, const struct ring_batch *batch)
 {
 	int err;
@@ -310,7 +315,8 @@ void ring_tx_commit(struct sp_qp *qp, struct ring_sq *sq, const struct ring_batc
 		}
 	}
 	if (qp->tx_mode & RING_FAILED) {
-		ring_backlog_event(qp->scq, true); /* an error wakes who waits for solicited ones */
+		/* an error wakes a thread that waits for solicited events */
+		ring_backlog_event(qp->scq, true);
 		return;
 	}
 	if (qp->tx_mode & RING_KEYS)
@@ -325,7 +331,7 @@ void ring_tx_commit(struct sp_qp *qp, struct ring_sq *sq, const struct ring_batc
 static int post_send_xlat(struct sp_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 static int post_send_other(struct sp_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 
-/* Withheld, failed, or the very first post. Called with sq_lock held; drops it. */
+/* Posts while withheld or failed, or the very first time. Called with sq_lock held; drops it. */
 static RING_NOINLINE int post_send_slow(struct sp_qp *qp, struct ibv_send_wr *wr,
 					struct ibv_send_wr **bad)
 {
@@ -362,7 +368,10 @@ static RING_NOINLINE int post_missing(struct sp_qp *qp, struct ring_batch *batch
 	return err;
 }
 
-/* Written once, into the carrier's ring. xlat, log: constants. Called with sq_lock held; drops it. */
+/*
+ * Writes a list once, into the carrier's ring. xlat, log: constants. Called with sq_lock held;
+ * drops it.
+ */
 RING_INLINE int post_direct(struct sp_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
 			    bool xlat, bool log)
 {
@@ -382,14 +391,12 @@ RING_INLINE int post_direct(struct sp_qp *qp, struct ibv_send_wr *wr, struct ibv
 	return err;
 }
 
-/* After a move, with the carrier's keys. */
 static __attribute__((noinline)) int post_send_xlat(struct sp_qp *qp, struct ibv_send_wr *wr,
 						    struct ibv_send_wr **bad)
 {
 	return post_direct(qp, wr, bad, true, false);
 }
 
-/* Behind a move, and with log WQEs. */
 static __attribute__((noinline)) int post_send_both(struct sp_qp *qp, struct ibv_send_wr *wr,
 						    struct ibv_send_wr **bad)
 {
@@ -402,7 +409,10 @@ static __attribute__((noinline)) int post_send_logged(struct sp_qp *qp, struct i
 	return post_direct(qp, wr, bad, false, true);
 }
 
-/* It has no frame of its own. Called with sq_lock held; drops it. XLAT alone is asked for before it. */
+/*
+ * The rarer ways, without a frame of its own. Called with sq_lock held; drops it. XLAT alone is
+ * asked for before it.
+ */
 static __attribute__((noinline)) int post_send_other(struct sp_qp *qp, struct ibv_send_wr *wr,
 						     struct ibv_send_wr **bad)
 {

@@ -11,20 +11,21 @@ enum {
 	RING_LOG_DS = 3
 }; /* control, remote address, and the word inline: one WQEBB, so it never wraps */
 
-/* Of a ring that is logged, under the QP's sq_lock: log.h. All zeros: it is not. */
+/* The log of a ring, under the QP's sq_lock: log.h. All zeros: not logged. */
 struct ring_log {
-	uint8_t wqe[RING_LOG_DS * 16] __attribute__((aligned(16))); /* but for index and number */
+	uint8_t wqe[RING_LOG_DS * 16] __attribute__((aligned(16))); /* all but index and number */
 	/*
-	 * Of the requests that it counts: so many to the next log WQE. So wide that without a log, where it begins at 0,
-	 * it never comes to 0 again, and nobody has to ask.
+	 * Counted requests up to the next log WQE. So wide that without a log, where it begins at
+	 * 0, it never comes to 0 again, and nobody has to ask.
 	 */
 	uint64_t left;
 	uint32_t every;
 };
 
 /*
- * What a hidden NOP was written over: the oldest WQEBB of a full ring, and what the tables say of it. That request is
- * complete, but the application may not have seen it complete yet, and a recall then needs it.
+ * The memory under a hidden NOP: the oldest WQEBB of a full ring, and its entries in the tables.
+ * That request is complete, but the application may not have seen it complete yet, and a recall
+ * then needs it.
  */
 struct ring_covered {
 	uint64_t wrid;
@@ -33,35 +34,34 @@ struct ring_covered {
 	uint8_t wqe[MLX5_SEND_WQE_BB], keys[MLX5_SEND_WQE_BB];
 };
 
-/* One direction of posting: WQEs in 64-byte units (WQEBB). Also used for withheld WQEs in
- * memory. */
+/* A send queue: WQEs in 64-byte units (WQEBB). Also used for withheld WQEs in memory. */
 struct ring_sq {
 	uint8_t *buf, *end;
 	uint32_t mask;	       /* WQEBBs - 1 */
 	uint32_t cur_post;     /* next WQEBB */
-	uint32_t head;	       /* requests posted */
-	uint32_t qpn_field;    /* as it stands in a WQE, beside its length: qpn << 8 */
-	_Atomic uint32_t tail; /* requests known complete; under the send CQ's lock */
+	uint32_t head;	       /* number of requests posted */
+	uint32_t qpn_field;    /* qpn << 8, as it stands in a WQE beside the length */
+	_Atomic uint32_t tail; /* number of requests known complete; under the send CQ's lock */
 	uint8_t fm_cache;      /* fence bits that the next request owes to a UMR */
 	uint8_t mtu_shift;
-	bool blank;	    /* its tables are those of ring_blank(): nobody has posted to it */
-	bool numbered;	    /* by a QP that has told its first PSN: ring_number() */
-	uint32_t mtu;	    /* of the path; a request of no more is one packet */
-	uint32_t psn_ahead; /* of head: the PSN of the next request's first packet, mod 2^24 */
+	bool blank;	    /* true if the tables are those of ring_blank(): nobody has posted */
+	bool numbered;	    /* true if the QP has told its first PSN: ring_sq_number() */
+	uint32_t mtu;	    /* MTU of the path; a request of no more is one packet */
+	uint32_t psn_ahead; /* PSN of the next request's first packet minus head, mod 2^24 */
 	uint64_t *wrid;	    /* these three by WQEBB */
 	uint32_t *wqe_head;
-	uint8_t *wr_data;   /* what a NOP or a UMR stands for */
+	uint8_t *wr_data;   /* opcode that a NOP or a UMR stands for */
 	uint8_t *keys;	    /* the application's keys, each where it lies in buf; may be NULL */
-	uintptr_t keys_at;  /* from buf to keys */
+	uintptr_t keys_at;  /* distance from buf to keys */
 	uint32_t tail_post; /* WQEBB of the oldest request; kept for hold and failed queues only */
 	struct ring_log log;
 };
 
 struct ring_batch {
-	struct mlx5_wqe_ctrl_seg *ctrl; /* of the last request */
+	struct mlx5_wqe_ctrl_seg *ctrl; /* control segment of the last request */
 	uint32_t nreq, ds;
 	bool inl;
-	uint32_t from; /* WQEBB of the first; of requests with missing keys only */
+	uint32_t from; /* WQEBB of the first; set for requests with missing keys only */
 };
 
 RING_INLINE struct mlx5_wqe_ctrl_seg *ring_sq_ctrl(const struct ring_sq *sq, uint32_t post)
@@ -91,22 +91,22 @@ RING_INLINE bool ring_ctrl_signaled(const struct mlx5_wqe_ctrl_seg *ctrl)
 }
 
 /*
- * Every request takes packet numbers of its QP: as many as its data fills packets, of a READ those of the
- * answer; one if it has none. Only NOPs and UMRs take none.
+ * Every request takes packet numbers of its QP: as many as its data fills packets, of a READ those
+ * of the answer; one if it has none. Only NOPs and UMRs take none.
  */
 RING_INLINE uint32_t ring_packets(const struct ring_sq *sq, uint32_t bytes)
 {
 	return bytes <= sq->mtu ? 1 : ((bytes - 1) >> sq->mtu_shift) + 1;
 }
 
-/* Of a request that head will count too: most have nothing to add. */
+/* Counts the packets of a request that head will count too: most have nothing to add. */
 RING_INLINE void ring_count_packets(struct ring_sq *sq, uint32_t bytes)
 {
 	if (ring_unlikely(bytes > sq->mtu))
 		sq->psn_ahead += (bytes - 1) >> sq->mtu_shift;
 }
 
-/* Whose packets are not counted: its requests cost as little as those of one packet. */
+/* Stops counting a queue's packets: its requests cost as little as those of one packet. */
 RING_INLINE void ring_sq_unnumber(struct ring_sq *sq)
 {
 	sq->mtu = UINT32_MAX;
@@ -123,7 +123,7 @@ RING_INLINE void ring_sq_number(struct ring_sq *sq, uint32_t psn, uint32_t mtu)
 
 int ring_sq_alloc(struct ring_sq *sq, bool keys);
 int ring_sq_alloc_blank(struct ring_sq *sq); /* without keys */
-/* Two, by the NOPs of sp_carrier.nop_n; of a ring that is not blank. */
+/* Returns two covered WQEBBs, by the NOPs of sp_carrier.nop_n; of a ring that is not blank. */
 struct ring_covered *ring_sq_covered(const struct ring_sq *sq);
 int ring_sq_fill(struct ring_sq *sq);	 /* before it is written to; under its lock */
 void ring_sq_forget(struct ring_sq *sq); /* no number of a request is found any more */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Shared receive queues. One is a linked list of WQEs (layouts: mlx5dv.h): the library fills the
- * first free one, follows its link, counts in the doorbell record, and links a WQE that was
- * completed behind the last free one.
+ * The shared receive queue of the ring engine. A queue is a linked list of WQEs (layouts:
+ * mlx5dv.h): the library fills the first free one, follows its link, counts in the doorbell record,
+ * and links a WQE that was completed behind the last free one.
  *
- * Receives do not belong to a QP: which of them a QP takes is known when it has taken it. A carrier
- * on another NIC takes from a ring there. While all carriers are on the application's own ring, its
+ * Receives do not belong to a QP: which QP took one is known from its completion. A carrier on
+ * another NIC takes from a ring there. While all carriers are on the application's own ring, its
  * posts go straight into that. From the first move on, receives that are not in a ring wait in the
- * pool, and are handed to the rings that carriers take from, most to the one that has fewest for
+ * pool, and are handed to the rings that carriers take from, most to the ring with the fewest for
  * each carrier. A receive is in one place only: in the pool, or in one ring.
  *
  * A ring that no carrier takes from any more gives all that it still has back to the pool
@@ -86,7 +86,7 @@ void ring_srq_drop(struct sp_carrier *c, const struct mlx5_cqe64 *cqe)
 	sp_unlock(&ring->srq->lock);
 }
 
-/* The same request in the next free slot, which may be the one that it was in. */
+/* Posts the same request into the next free slot, which may be the same one. */
 static void slot_again(struct sp_srq_ring *ring, uint32_t idx)
 {
 	uint64_t wr_id = ring->wrid[idx];
@@ -109,7 +109,7 @@ void ring_srq_repost(struct sp_carrier *c, const struct mlx5_cqe64 *cqe)
 	uint32_t idx = be16toh(cqe->wqe_counter) & ring->mask;
 
 	sp_lock(&ring->srq->lock);
-	/* what a ring that is left still had went back to the pool, or will */
+	/* receives of a ring that is left went back to the pool, or will */
 	if (ring->busy[idx] && !ring->spoiled)
 		slot_again(ring, idx);
 	else
@@ -167,7 +167,7 @@ static int post_list(struct sp_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv
 	return err;
 }
 
-/* Nobody has posted yet: is the ring as it was made? srq->lock held. */
+/* Looks at the first post whether the ring is as it was made. srq->lock held. */
 static void take_over(struct sp_srq *srq)
 {
 	srq->first = false;
@@ -212,7 +212,7 @@ struct sp_srq_ring *ring_srq_find(struct sp_srq *srq, const struct ibv_srq *real
 	return ring;
 }
 
-/* From here on it takes receives of its ring. */
+/* The carrier takes receives of its ring from here on. */
 void ring_srq_join(struct sp_carrier *c)
 {
 	struct sp_srq *srq;
@@ -228,7 +228,7 @@ void ring_srq_join(struct sp_carrier *c)
 		ring_pool_feed_or_tell(srq);
 		ring_srq_tell_if_in_want(srq, c->srq);
 	}
-	ring_srq_check_limit(srq); /* what its NIC tells of it from now on is not passed on */
+	ring_srq_check_limit(srq); /* from now on the device's own limit event is not passed on */
 	sp_unlock(&srq->lock);
 }
 
@@ -246,8 +246,9 @@ void ring_srq_leave(struct sp_carrier *c)
 }
 
 /*
- * Only the shell adds carriers and takes them away: no lock. What it took may lie in the CQ still, and
- * would be recovered with the ring if it left before that is known: it would be used twice.
+ * Only the shell adds and removes carriers: no lock. A receive that the carrier took may still lie
+ * in the CQ. If the carrier left before it is collected, it would be recovered with the ring, and
+ * used twice.
  */
 void ring_qp_last_receive(struct sp_qp *qp, uint32_t epoch)
 {
@@ -307,7 +308,7 @@ int ring_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *sh
 		      const struct ibv_srq_attr *attr, uint8_t path, struct sp_srq_ring **out)
 {
 	struct sp_srq_ring *ring = calloc(1, sizeof(*ring));
-	/* one that stands in for the application's own: QPs find it there */
+	/* a stand-in for the application's own queue: QPs find it there */
 	bool stands_in = dev == srq->dev && shadow->handle < RING_MAX_HANDLE;
 	int err = 0;
 
@@ -390,8 +391,8 @@ static int hand_back_one(struct sp_srq *srq, uint32_t idx)
 }
 
 /*
- * libmlx5 has never posted to it, and no receive was taken: it writes each where it already is. The
- * record goes from one to what it was.
+ * libmlx5 has never posted to the queue, and no receive was taken: it writes each where it already
+ * is. The record goes from one to its old value.
  */
 int ring_srq_hand_back(struct sp_srq *srq)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Receives that are in no ring, and which ring gets them. */
+/* The pool of a shared queue: receives in no ring, and the choice of a ring. */
 #include <stdlib.h>
 
 #include "providers/mlx5/srq_pool.h"
@@ -14,7 +14,9 @@ static struct ring_pooled *pool_at(const struct sp_srq *srq, uint32_t i)
 	return (struct ring_pooled *)((uint8_t *)srq->pool + (size_t)at * srq->pool_stride);
 }
 
-/* Made before the first move. It never holds more than the application may have posted. */
+/*
+ * Makes the pool before the first move. It never holds more than the application may have posted.
+ */
 int ring_pool_make(struct sp_srq *srq)
 {
 	size_t stride = sizeof(struct ring_pooled) + srq->own.max_gs * sizeof(struct ibv_sge);
@@ -53,7 +55,7 @@ static void pool_pop(struct sp_srq *srq)
 	srq->pool_n--;
 }
 
-/* The first one goes to the end: it must not keep the others from the rings. */
+/* Moves the first receive to the end: it must not keep the others from the rings. */
 static void pool_rotate(struct sp_srq *srq)
 {
 	const struct ring_pooled *first = pool_at(srq, 0);
@@ -79,8 +81,8 @@ void ring_pool_load(const struct sp_srq_ring *ring, uint32_t idx, struct ring_po
 }
 
 /*
- * -ENOENT: the ring's NIC has no key yet for some memory of it; nothing was done. anyway: then with
- * one that is none.
+ * -ENOENT: the ring's NIC has no key yet for some memory of it; nothing was done. anyway: a key
+ * that names nothing is used then.
  */
 static int pool_lay(struct sp_srq_ring *ring, const struct ring_pooled *from, bool anyway)
 {
@@ -109,7 +111,10 @@ static int pool_lay(struct sp_srq_ring *ring, const struct ring_pooled *from, bo
 
 /* -- which ring gets the next receive ---------------------------------------------------------- */
 
-/* Can what lies there be taken? If nothing comes through any NIC, each waits for its own. */
+/*
+ * True if receives in this ring can be taken. resting: nothing comes through any NIC, so each ring
+ * waits for its own.
+ */
 static bool serves(const struct sp_srq_ring *ring, bool resting)
 {
 	return ring->users && !ring->spoiled && (resting || !ring->rests);
@@ -139,7 +144,7 @@ static bool comes_before(const struct sp_srq_ring *a, const struct sp_srq_ring *
 	return a->turn < b->turn;
 }
 
-/* The one with the fewest receives for each of its carriers. */
+/* Chooses the ring with the fewest receives for each of its carriers. */
 static struct sp_srq_ring *feed_choose(struct sp_srq *srq)
 {
 	struct sp_srq_ring *best = NULL, *ring;
@@ -151,7 +156,7 @@ static struct sp_srq_ring *feed_choose(struct sp_srq *srq)
 	return best;
 }
 
-/* By the shell's clock; without one, none is too long. */
+/* Measured by the shell's clock; without one, none is too long. */
 static bool stuck_for_good(struct ring_pooled *r, uint64_t now, uint64_t patience)
 {
 	if (now && !r->stuck_since)
@@ -168,7 +173,7 @@ static void feed_ring_all(struct sp_srq *srq)
 	}
 }
 
-/* srq->lock held. Each of the pool is looked at once. */
+/* Hands the pool's receives to the rings. Each is looked at once. srq->lock held. */
 static int ring_pool_feed(struct sp_srq *srq, uint64_t now, uint64_t patience)
 {
 	uint32_t n = srq->pool_n, stuck = 0;
@@ -191,13 +196,13 @@ static int ring_pool_feed(struct sp_srq *srq, uint64_t now, uint64_t patience)
 	return stuck ? -ENOENT : 0;
 }
 
-/* For a ring with room; not for a key. */
+/* True if the pool waits for a ring with room, not for a key. */
 static bool pool_waits(const struct sp_srq *srq)
 {
 	return srq->pool_n && !srq->stuck;
 }
 
-/* Has a ring with users nothing, while another one has something? */
+/* True if a ring with users has no receive while another one has some. */
 static bool any_starves(const struct sp_srq *srq)
 {
 	const struct sp_srq_ring *ring;
@@ -229,7 +234,7 @@ void ring_pool_feed_or_tell(struct sp_srq *srq)
 	tell_if_starving(srq);
 }
 
-/* All that the application has posted and that is not completed. */
+/* Returns how many receives the application has posted that are not completed. */
 uint32_t ring_srq_total(const struct sp_srq *srq)
 {
 	const struct sp_srq_ring *ring;
@@ -240,7 +245,7 @@ uint32_t ring_srq_total(const struct sp_srq *srq)
 	return n;
 }
 
-/* After a move the devices count a part each; the limit is one of all that there is. */
+/* After a move each device counts a part only; the limit is one of all that there is. */
 void ring_srq_check_limit(struct sp_srq *srq)
 {
 	if (!srq->limit || !srq->split || ring_srq_total(srq) >= srq->limit)
@@ -315,7 +320,7 @@ void ring_srq_tell_if_in_want(struct sp_srq *srq, const struct sp_srq_ring *ring
 	tell_if_starving(srq);
 }
 
-/* The application got one that lay there: traffic is there. */
+/* Notes that the application got a receive of that ring: traffic is there. */
 void ring_srq_served(struct sp_srq *srq, struct sp_srq_ring *ring)
 {
 	if (!srq->split)
@@ -353,7 +358,10 @@ struct sp_srq_ring *ring_srq_share(struct sp_srq *srq, uint32_t *n)
 	return most;
 }
 
-/* The one that has most; of several, the one where the program took none for the longest time. */
+/*
+ * The ring that has most gives first; of several, the one where the program took none for the
+ * longest time.
+ */
 static bool gives_before(const struct sp_srq_ring *a, const struct sp_srq_ring *b)
 {
 	return a->outstanding != b->outstanding ? a->outstanding > b->outstanding

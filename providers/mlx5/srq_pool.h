@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Receives that are in no ring, and which ring gets them. The queue's lock is held, but for the making. */
+/* The pool of a shared queue. The queue's lock is held, except in ring_pool_make(). */
 #ifndef RING_SRQ_POOL_H
 #define RING_SRQ_POOL_H
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* One hardware ring of a shared receive queue: its slots, and its end. */
+/* A hardware ring of a shared receive queue: its slots, and the recovery at its end. */
 #include <stdlib.h>
 
 #include "providers/mlx5/libmlx5.h"
 #include "providers/mlx5/srq_pool.h"
 #include "providers/mlx5/srq_ring.h"
 
-/* The list from its first free WQE to the last: as many as there are. 0: it is not one. */
+/*
+ * Walks the list from the first free WQE to the last. Returns their number; 0: the list has no end.
+ */
 static uint32_t list_walk(const struct sp_srq_ring *ring, uint32_t *highest)
 {
 	uint32_t idx = ring->head, n = 1;
@@ -82,7 +84,9 @@ static bool older(const struct sp_srq_ring *ring, uint32_t a, uint32_t b)
 	return (int32_t)(ring->number[a] - ring->number[b]) < 0;
 }
 
-/* A heap of slots, the newest request on top: of thousands, finding each anew takes too long. */
+/*
+ * Sifts a heap of slots, the newest request on top: finding each of thousands anew takes too long.
+ */
 static void heap_sift(const struct sp_srq_ring *ring, uint32_t n, uint32_t i)
 {
 	uint32_t *heap = ring->heap, child, slot;
@@ -98,7 +102,7 @@ static void heap_sift(const struct sp_srq_ring *ring, uint32_t n, uint32_t i)
 	}
 }
 
-/* All that are posted and not completed. */
+/* Makes a heap of all that are posted and not completed. */
 static uint32_t heap_make(const struct sp_srq_ring *ring)
 {
 	uint32_t n = 0, i;

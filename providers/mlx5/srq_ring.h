@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* One hardware ring of a shared receive queue: a linked list of slots. */
+/* A hardware ring of a shared receive queue: a linked list of slots. */
 #ifndef RING_SRQ_RING_H
 #define RING_SRQ_RING_H
 
@@ -30,7 +30,7 @@ RING_INLINE bool ring_srq_full(const struct sp_srq_ring *ring)
 	return ring->head == ring->tail;
 }
 
-/* The next free WQE is the newest request from here on. */
+/* Makes the next free WQE the newest request. */
 RING_INLINE void ring_slot_use(struct sp_srq_ring *ring, uint32_t idx, uint64_t wr_id)
 {
 	ring->wrid[idx] = wr_id;
@@ -47,7 +47,7 @@ RING_INLINE void ring_slot_append(struct sp_srq_ring *ring, uint32_t idx)
 	ring->tail = idx;
 }
 
-/* What was recovered can be posted to again when the NIC has taken it. */
+/* Frees a slot. A recovered one can be posted to again when the NIC has taken it. */
 RING_INLINE void ring_slot_free(struct sp_srq_ring *ring, uint32_t idx)
 {
 	ring->busy[idx] = false;
@@ -56,7 +56,10 @@ RING_INLINE void ring_slot_free(struct sp_srq_ring *ring, uint32_t idx)
 		ring_slot_append(ring, idx);
 }
 
-/* A completion that brings no receive of the application's: its slot was recovered before. */
+/*
+ * Frees the slot of a completion that brings no receive of the application's: it was recovered
+ * before.
+ */
 RING_INLINE void ring_slot_spent(struct sp_srq_ring *ring, uint32_t idx)
 {
 	if (!ring->stale[idx])

@@ -75,14 +75,17 @@ static uint8_t *wrap(const struct ring_sq *sq, uint8_t *at)
 	return at == sq->end ? sq->buf : at;
 }
 
-/* Behind the control segment: where, how, what. Returns 0 or an errno, as the verbs do. */
+/*
+ * Writes the segments behind the control segment: where, how, what. Returns 0 or an errno, as the
+ * verbs do.
+ */
 int ring_umr_build(struct ring_sq *sq, uint8_t **seg, uint32_t *ds, enum ibv_mw_type type,
 		   uint32_t rkey, const struct ibv_mw_bind_info *info)
 {
 	bool type2 = type == IBV_MW_TYPE_2;
 	uint8_t *at = *seg;
 
-	/* the device's KLMs are 31 bits wide; as libmlx5, 2 GiB itself is let through */
+	/* the device's KLMs are 31 bits wide; as in libmlx5, 2 GiB itself is let through */
 	if (info->length > 1ull << 31)
 		return EOPNOTSUPP;
 	put_control(at, type2, info->length);
@@ -101,7 +104,7 @@ int ring_umr_build(struct ring_sq *sq, uint8_t **seg, uint32_t *ds, enum ibv_mw_
 	return 0;
 }
 
-/* context->ops.bind_mw: what libmlx5 would post itself goes through our ring instead. */
+/* Takes context->ops.bind_mw: what libmlx5 would post itself goes through our ring instead. */
 int ring_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct ibv_send_wr wr = { .wr_id = bind->wr_id, .opcode = IBV_WR_BIND_MW };

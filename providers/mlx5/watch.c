@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Completion queues whose pollers may keep the shell's threads from their core: polls that find nothing ask. */
+/*
+ * The watch of completion queues whose pollers may keep the shell's threads from their core: polls
+ * that find nothing ask.
+ */
 #include "providers/mlx5/cq.h"
 #include "providers/mlx5/dev.h"
 
@@ -18,7 +21,10 @@ void ring_cq_watch(struct sp_cq *cq)
 	sp_unlock(&cq->lock);
 }
 
-/* A poll of a watched one found nothing: has the poller to give way, behind the locks? The lock is held. */
+/*
+ * Called when a poll of a watched CQ found nothing; true: the poller has to give way, behind the
+ * locks. The lock is held.
+ */
 bool ring_cq_owed(struct sp_cq *cq)
 {
 	const struct sp_callbacks *cb = cq->dev->cb;

@@ -7,7 +7,7 @@
 #include "providers/mlx5/qp.h"
 #include "providers/mlx5/wqe.h"
 
-/* Behind the tables: most of a program's thousands of queues have neither. */
+/* The place is behind the tables: most of a program's thousands of queues have neither. */
 static size_t covered_at(const struct ring_sq *sq)
 {
 	size_t bytes = ((size_t)sq->mask + 1) * RING_TABLE_BYTES,
@@ -40,8 +40,8 @@ void ring_sq_forget(struct ring_sq *sq)
 }
 
 /*
- * One piece of memory for all. Who polls or looks finds the old tables or the new ones, as before the first
- * request there is nothing in them that is asked for.
+ * Allocates the tables, in one piece of memory. Pollers find the old tables or the new ones: before
+ * the first request there is nothing in them that is asked for.
  */
 int ring_sq_fill(struct ring_sq *sq)
 {
@@ -101,7 +101,7 @@ bool ring_wqe_is_log(const struct ring_sq *sq, uint32_t post)
 	return sq->wr_data[post & sq->mask] == RING_OP_LOG;
 }
 
-/* Of a request that takes so many WQEBBs: a slot of long ago has another number. */
+/* A log WQE of long ago has another number than the request of so many WQEBBs before it. */
 bool ring_wqe_logged(const struct ring_sq *sq, uint32_t post, uint32_t bbs)
 {
 	return ring_wqe_is_log(sq, post + bbs) &&
@@ -115,7 +115,7 @@ uint32_t ring_wqe_bbs(const struct ring_sq *sq, uint32_t post)
 	return bbs + ring_wqe_logged(sq, post, bbs);
 }
 
-/* Do the requests from number n at post on end exactly at cur_post? */
+/* True if the requests from number n at post on end exactly at cur_post. */
 static bool walk_ends(const struct ring_sq *sq, uint32_t n, uint32_t post)
 {
 	for (; n != sq->head; n++) {
@@ -127,8 +127,9 @@ static bool walk_ends(const struct ring_sq *sq, uint32_t n, uint32_t post)
 }
 
 /*
- * Where request number n starts. Its WQEBB is not kept anywhere (the hot path has no use for it);
- * the slot that carries its number is found, and a stale number is told by walking on to the end.
+ * Finds the start of request number n. Its WQEBB is not kept anywhere (the hot path has no use for
+ * it): the slot that carries its number is found, and a stale number is told by walking on to the
+ * end.
  */
 bool ring_sq_find(const struct ring_sq *sq, uint32_t n, uint32_t *post)
 {
@@ -155,7 +156,7 @@ bool ring_walk_start(struct ring_walk *w, const struct ring_sq *sq)
 	return ring_sq_find(sq, w->n, &w->post);
 }
 
-/* The next request that is the application's; its slot, or -1. */
+/* Returns the slot of the next request that is the application's, or -1. */
 int64_t ring_walk_next(struct ring_walk *w)
 {
 	uint32_t slot;
@@ -192,7 +193,7 @@ static void key_unit(struct ring_wqe *w, uint32_t unit, bool remote)
 		w->rkeys |= 1ull << unit;
 }
 
-/* Where the key lies in such a 16-byte unit. */
+/* Returns the place of the key in such a 16-byte unit. */
 static __be32 *key_at(struct ring_wqe *w, uint32_t unit)
 {
 	bool remote = w->rkeys >> unit & 1;
@@ -238,7 +239,7 @@ static void find_keys(struct ring_wqe *w, enum ibv_qp_type type)
 	}
 }
 
-/* The application's key of the 16-byte unit with this index in the ring. */
+/* Returns the place of the application's key for the 16-byte unit with this index in the ring. */
 static uint32_t *key_aside(const struct ring_sq *sq, size_t unit)
 {
 	size_t units = ((size_t)sq->mask + 1) * 4;
@@ -246,7 +247,7 @@ static uint32_t *key_aside(const struct ring_sq *sq, size_t unit)
 	return (uint32_t *)(sq->keys + unit % units * 16);
 }
 
-/* Copy it out in a straight line, with the application's keys. */
+/* Copies a WQE out in a straight line, with the application's keys. */
 void ring_wqe_load(const struct ring_sq *sq, uint32_t post, enum ibv_qp_type type,
 		   struct ring_wqe *out)
 {
@@ -267,8 +268,8 @@ void ring_wqe_load(const struct ring_sq *sq, uint32_t post, enum ibv_qp_type typ
 }
 
 /*
- * Memory windows are of one NIC. Their keys, and what SEND_INVAL takes from the peer, name something
- * else on another.
+ * Memory windows are of one NIC. Their keys, and what SEND_INVAL takes from the peer, name
+ * something else on another.
  */
 static bool bound_to_its_nic(const struct ring_wqe *w)
 {
@@ -277,13 +278,16 @@ static bool bound_to_its_nic(const struct ring_wqe *w)
 	return opcode == MLX5_OPCODE_UMR || opcode == MLX5_OPCODE_SEND_INVAL;
 }
 
-/* Without what lies behind its end. */
+/* Copies a WQE without what lies behind its end. */
 static void wqe_copy(struct ring_wqe *out, const struct ring_wqe *in)
 {
 	memcpy(out, in, offsetof(struct ring_wqe, bytes) + in->ds * 16);
 }
 
-/* A copy with the keys of the carrier. -ENOENT: one is missing. -EOPNOTSUPP: it cannot run there. */
+/*
+ * Copies a WQE with the keys of the carrier. -ENOENT: a key is missing. -EOPNOTSUPP: the request
+ * cannot run there.
+ */
 int ring_wqe_translate(struct sp_carrier *to, const struct ring_wqe *in, struct ring_wqe *out)
 {
 	const struct sp_callbacks *cb = to->qp->dev->cb;
@@ -308,7 +312,10 @@ int ring_wqe_translate(struct sp_carrier *to, const struct ring_wqe *in, struct 
 	return 0;
 }
 
-/* Write it at cur_post, as the next request. app: with the application's keys; wire: as it runs. */
+/*
+ * Writes a WQE at cur_post, as the next request. app: with the application's keys; wire: as it
+ * runs.
+ */
 struct mlx5_wqe_ctrl_seg *ring_wqe_lay(struct ring_sq *dst, const struct ring_wqe *app,
 				       const struct ring_wqe *wire, uint64_t wr_id, uint8_t wr_data)
 {
@@ -334,7 +341,7 @@ struct mlx5_wqe_ctrl_seg *ring_wqe_lay(struct ring_sq *dst, const struct ring_wq
 	return ctrl;
 }
 
-/* Bytes that its data segments can take: what a READ brings. */
+/* Returns the bytes that the data segments can take: what a READ brings. */
 uint32_t ring_wqe_data_len(const struct ring_wqe *w)
 {
 	uint64_t lkeys = w->keys & ~w->rkeys;
@@ -346,7 +353,7 @@ uint32_t ring_wqe_data_len(const struct ring_wqe *w)
 	return sum;
 }
 
-/* Bytes of its inline data. */
+/* Returns the bytes of inline data in that unit. */
 static uint32_t inline_len(const struct ring_wqe *w, uint32_t unit)
 {
 	uint32_t n = unit < w->ds ? be32toh(*(const __be32 *)(w->bytes + unit * 16)) : 0;
@@ -354,7 +361,7 @@ static uint32_t inline_len(const struct ring_wqe *w, uint32_t unit)
 	return n & MLX5_INLINE_SEG ? n & ~MLX5_INLINE_SEG : 0;
 }
 
-/* On a QP with that queue's MTU: see ring_packets(). */
+/* The MTU is that queue's: see ring_packets(). */
 uint32_t ring_wqe_packets(const struct ring_sq *sq, const struct ring_wqe *w)
 {
 	switch (ring_ctrl_opcode((const struct mlx5_wqe_ctrl_seg *)w->bytes)) {

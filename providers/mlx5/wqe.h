@@ -11,7 +11,7 @@
 struct ring_wqe {
 	uint32_t slot, bbs, ds;
 	uint64_t keys;	/* 16-byte units that carry a key, bit per unit */
-	uint64_t rkeys; /* those of them whose key is a remote one */
+	uint64_t rkeys; /* units of keys whose key is a remote one */
 	uint8_t bytes[(RING_MAX_DS + 1) * 16] __attribute__((aligned(16)));
 };
 void ring_wqe_load(const struct ring_sq *sq, uint32_t post, enum ibv_qp_type type,
@@ -20,11 +20,11 @@ int ring_wqe_translate(struct sp_carrier *to, const struct ring_wqe *in, struct 
 struct mlx5_wqe_ctrl_seg *ring_wqe_lay(struct ring_sq *dst, const struct ring_wqe *app,
 				       const struct ring_wqe *wire, uint64_t wr_id,
 				       uint8_t wr_data);
-uint32_t ring_wqe_key(const struct ring_wqe *w, uint32_t unit); /* of one in keys */
+uint32_t ring_wqe_key(const struct ring_wqe *w, uint32_t unit); /* key of a unit in keys */
 uint32_t ring_wqe_data_len(const struct ring_wqe *wqe);
 uint32_t ring_wqe_packets(const struct ring_sq *sq, const struct ring_wqe *wqe);
 
-/* Over the requests of a queue that are the application's and outstanding. */
+/* A walk over the requests of a queue that are the application's and outstanding. */
 struct ring_walk {
 	const struct ring_sq *sq;
 	uint32_t n, post;

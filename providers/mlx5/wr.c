@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* ibv_wr_*: requests built call by call, between wr_start and wr_complete under sq_lock. */
+/*
+ * The builders of ibv_wr_*: requests built call by call, between wr_start and wr_complete under
+ * sq_lock.
+ */
 #include "providers/mlx5/doorbell.h"
 #include "providers/mlx5/log.h"
 #include "providers/mlx5/post.h"
@@ -144,7 +147,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	return complete(qp);
 }
 
-/* Of requests that lie in the carrier's ring, with its keys. */
+/* Completes requests that lie in the carrier's ring, with the carrier's keys. */
 int ring_xlat_wr_complete(struct ibv_qp_ex *ex)
 {
 	struct sp_qp *qp = qp_of(ex);
@@ -273,7 +276,7 @@ static void umr_op(struct sp_qp *qp, struct ibv_qp_ex *ex, uint32_t old_key, uin
 	b->sq->wr_data[b->sq->cur_post & b->sq->mask] = pseudo;
 	b->sq->fm_cache = MLX5_WQE_CTRL_INITIATOR_SMALL_FENCE;
 	finish(qp);
-	b->sq->psn_ahead--; /* it sends none */
+	b->sq->psn_ahead--; /* a UMR sends no packet */
 }
 
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
@@ -319,7 +322,7 @@ static void ring_xlat_wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 	X(wr_start)                                                                                \
 	X(wr_abort)
 
-/* For carriers with other keys; wr_complete for those with a log too. */
+/* Builders for carriers with other keys; wr_complete for those with a log too. */
 #define RING_WR_KEYED(X)                                                                           \
 	X(wr_atomic_cmp_swp)                                                                       \
 	X(wr_atomic_fetch_add)                                                                     \
@@ -330,12 +333,12 @@ static void ring_xlat_wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 	X(wr_rdma_write_imm)                                                                       \
 	X(wr_send_inv)
 
-/* For carriers with a log. */
+/* Setters for carriers with a log. */
 #define RING_WR_INLINE(X)                                                                          \
 	X(wr_set_inline_data)                                                                      \
 	X(wr_set_inline_data_list)
 
-/* For either, and both. */
+/* Setters for either, and both. */
 #define RING_WR_SETTERS(X)                                                                         \
 	X(wr_set_sge)                                                                              \
 	X(wr_set_sge_list)
@@ -364,7 +367,7 @@ static void use_builders(struct sp_qp *qp, uint32_t mode)
 	qp->b.mode = mode;
 }
 
-/* Again after each modify to RESET and to RTS: libmlx5 then sets wr_complete anew. */
+/* Repeated after each modify to RESET and to RTS: libmlx5 then sets wr_complete anew. */
 void ring_wr_install(struct sp_qp *qp)
 {
 	struct ibv_qp_ex *ex = (struct ibv_qp_ex *)qp->ibv;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* ibv_wr_*. */
+/* The builders of ibv_wr_*. */
 #ifndef RING_WR_H
 #define RING_WR_H
 
@@ -20,7 +20,7 @@ void ring_xlat_wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t
 				   uint64_t add);
 void ring_xlat_wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length);
 void ring_xlat_wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *sge);
-int ring_xlat_wr_complete(struct ibv_qp_ex *ex); /* of what lies in the carrier's ring */
+int ring_xlat_wr_complete(struct ibv_qp_ex *ex); /* of requests in the carrier's ring */
 
 void ring_log_xlat_wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length);
 void ring_log_xlat_wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *sge);

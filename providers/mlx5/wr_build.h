@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Building a request of ibv_wr_*. */
+/* The building of a request of ibv_wr_*. */
 #ifndef RING_WR_BUILD_H
 #define RING_WR_BUILD_H
 
@@ -15,8 +15,8 @@ RING_INLINE struct sp_qp *qp_of(const struct ibv_qp_ex *ex)
 }
 
 /*
- * Control segment of the next request, and room for its header of so many 16-byte units; the
- * immediate is the caller's. Returns where the header goes, or NULL: there is an error.
+ * Begins the next request: its control segment, and room for its header of so many 16-byte units;
+ * the immediate is the caller's. Returns the place of the header, or NULL: there is an error.
  */
 RING_INLINE uint8_t *begin_in(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_qp_ex *ex,
 			      enum ibv_wr_opcode opcode, uint32_t header)
@@ -69,14 +69,14 @@ RING_INLINE void finish(struct sp_qp *qp)
 	finish_in(&qp->b, qp->b.sq, qp->b.ds);
 }
 
-/* The packets of a request's data. An atomic has one, whatever its buffer holds. */
+/* Counts the packets of a request's data. An atomic has one, whatever its buffer holds. */
 RING_INLINE void ring_count_data(const struct ring_builder *b, struct ring_sq *sq, uint32_t bytes)
 {
 	if (ring_unlikely(bytes > sq->mtu) && !ring_op_atomic(ring_ctrl_opcode(b->ctrl)))
 		ring_count_packets(sq, bytes);
 }
 
-/* The data segments of a list, with the carrier's keys where @xlat. False: they do not fit. */
+/* Writes the data segments of a list, with the carrier's keys if xlat. False: they do not fit. */
 RING_INLINE bool ring_build_list(struct sp_qp *qp, size_t n, const struct ibv_sge *sge, bool xlat)
 {
 	struct ring_builder *b = &qp->b;
@@ -109,8 +109,8 @@ RING_INLINE bool ring_build_list(struct sp_qp *qp, size_t n, const struct ibv_sg
 }
 
 /*
- * The request that was just finished is followed by the log WQE that is due. An application that has kept pointers to setters may call
- * these where there is no log any more.
+ * Lays the log WQE that is due behind the request that was just finished. An application that has
+ * kept pointers to setters may call these when there is no log any more.
  */
 RING_INLINE void ring_log_last(struct ring_builder *b, struct ring_sq *sq,
 			       const struct mlx5_wqe_ctrl_seg *last)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The setters of ibv_wr_*: a request's data. An RC request is whole with its data, so on a carrier that is logged its log WQE is
- * laid there: wr_start lets the application's function pointers lead to those setters.
+ * The setters of ibv_wr_*: a request's data. An RC request is whole with its data, so on a carrier
+ * that is logged its log WQE is laid there: wr_start lets the application's function pointers lead
+ * to those setters.
  */
 #include "providers/mlx5/log.h"
 #include "providers/mlx5/wr.h"
 #include "providers/mlx5/wr_build.h"
 
-/* RC requests are complete with their data, UD requests with data and address. */
+/* Ends a setter. RC requests are complete with their data, UD requests with data and address. */
 RING_INLINE void setter_end_in(struct sp_qp *qp, struct ring_sq *sq, bool log)
 {
 	if (log)

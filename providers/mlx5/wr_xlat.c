@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The builders of ibv_wr_* where keys must be translated: wr_start lets the application's function pointers be
- * these for as long as requests are written straight into the ring of a carrier that is not its
- * own. Only RC has such carriers. What cannot run there is written all the same, and wr_complete
+ * The builders of ibv_wr_* with translated keys. wr_start lets the application's function pointers
+ * be these while requests are written straight into the ring of a carrier that is not its own. Only
+ * RC has such carriers. A request that cannot run there is written all the same, and wr_complete
  * puts it aside.
  */
 #include "providers/mlx5/wr.h"
@@ -19,7 +19,7 @@ static RING_NOINLINE bool xlat_rdma_slow(struct ibv_qp_ex *ex, uint32_t rkey, ui
 	return at;
 }
 
-/* What has to be looked up is a call at the end, as above. */
+/* A key that has to be looked up is a call at the end, as above. */
 RING_INLINE bool xlat_rdma(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
 			   enum ibv_wr_opcode opcode, uint32_t header)
 {

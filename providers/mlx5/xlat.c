@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What a queue remembers of the shell's translations of keys. */
+/* The memory that a queue has of the shell's translations of keys. */
 #include <stdlib.h>
 
 #include "providers/mlx5/xlat.h"
@@ -7,12 +7,12 @@
 #define GENERATION_ONE	(1ull << 32)
 #define GENERATION_LAST (UINT64_MAX << 32)
 
-/* Not 0: a tag is never that of an empty place. */
+/* A tag is never that of an empty place: not 0. */
 _Atomic uint64_t ring_keys_generation = GENERATION_ONE;
 
 /*
- * Behind the change of the shell's tables, before the memory that the key named can be another's.
- * At the last generation nothing is remembered any more: it does not wrap.
+ * Called behind the change of the shell's tables, before the memory that the key named can be
+ * another's. The last generation does not wrap: nothing is remembered in it.
  */
 void ring_keys_changed(void)
 {
@@ -24,7 +24,7 @@ void ring_keys_changed(void)
 		;
 }
 
-/* The shell's, as carriers are: no other thread makes them. */
+/* Called by the shell alone, which makes the carriers too. */
 int ring_xlat_make(struct sp_qp *qp)
 {
 	struct ring_xlat_slots *slots;
@@ -46,7 +46,7 @@ void ring_xlat_free(struct sp_qp *qp)
 	free(qp->tx_xlat.slots);
 }
 
-/* Another carrier's keys are others. */
+/* Forgets all keys: another carrier's are others. */
 void ring_xlat_forget(struct ring_xlat *x)
 {
 	memset(x->last, 0, sizeof(x->last));
@@ -62,8 +62,8 @@ static struct ring_key *slot_of(struct ring_xlat *x, enum ring_key_kind kind, ui
 }
 
 /*
- * The generation was read before the shell's table is: if it moves meanwhile, what was found may be
- * older than it or not, and is asked for again.
+ * Asks the shell. The generation was read before the shell's table is: if it moves meanwhile, the
+ * answer may be older than it or not, and is asked for again.
  */
 static bool ask(struct sp_qp *qp, struct sp_carrier *c, enum ring_key_kind kind, uint32_t key,
 		__be32 *wire)
@@ -77,7 +77,7 @@ static bool ask(struct sp_qp *qp, struct sp_carrier *c, enum ring_key_kind kind,
 	return true;
 }
 
-/* Not the last one: one of those before, or the shell knows. */
+/* The key is one of those before the last, or the shell knows it. */
 __be32 ring_xlat_find(struct sp_qp *qp, struct sp_carrier *c, struct ring_xlat *x,
 		      enum ring_key_kind kind, uint32_t key)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Keys of requests that are written into a carrier's ring as the NIC there knows them. The
- * application's own are laid aside, for the day when the request has to go into another ring.
+ * The carrier's keys of requests that are written into its ring. The application's own keys are
+ * laid aside, in case the request has to go into another ring.
  */
 #ifndef RING_XLAT_H
 #define RING_XLAT_H
@@ -13,8 +13,9 @@
 
 /*
  * Generation of all keys, in the upper half; moves when a translation ends (ring_keys_changed).
- * Acquire, against the release there: who finds the new generation finds no old translation in the
- * shell's tables. Who finds the old one posts while the key goes away, and not after.
+ * Read with acquire, against the release there: a thread that finds the new generation finds no old
+ * translation in the shell's tables. A thread that finds the old one posts while the key goes away,
+ * and not after.
  */
 extern _Atomic uint64_t ring_keys_generation;
 
@@ -22,7 +23,7 @@ void ring_keys_changed(void);
 RING_NOINLINE __be32 ring_xlat_find(struct sp_qp *qp, struct sp_carrier *c, struct ring_xlat *x,
 				    enum ring_key_kind kind, uint32_t key);
 void ring_xlat_forget(struct ring_xlat *x);
-int ring_xlat_make(struct sp_qp *qp); /* before its first carrier with other keys */
+int ring_xlat_make(struct sp_qp *qp); /* before the QP's first carrier with other keys */
 void ring_xlat_free(struct sp_qp *qp);
 
 #pragma GCC visibility pop
@@ -32,7 +33,7 @@ RING_INLINE uint64_t ring_key_tag(uint32_t key)
 	return atomic_load_explicit(&ring_keys_generation, memory_order_acquire) | key;
 }
 
-/* Is it the last one that was asked for? */
+/* True if the key is the last one that was asked for. */
 RING_INLINE bool ring_xlat_hit(const struct ring_xlat *x, enum ring_key_kind kind, uint32_t key)
 {
 	uint64_t tag = ring_key_tag(key);
@@ -41,8 +42,8 @@ RING_INLINE bool ring_xlat_hit(const struct ring_xlat *x, enum ring_key_kind kin
 }
 
 /*
- * The carrier's key. One that is not known stays what it is: the NIC must not see the request, and
- * x->missing says so.
+ * Returns the carrier's key. A key that is not known stays what it is: the NIC must not see the
+ * request, and x->missing says so.
  */
 RING_INLINE __be32 ring_xlat(struct sp_qp *qp, struct ring_xlat *x, enum ring_key_kind kind,
 			     uint32_t key)
@@ -52,7 +53,7 @@ RING_INLINE __be32 ring_xlat(struct sp_qp *qp, struct ring_xlat *x, enum ring_ke
 	return x->last[kind].wire;
 }
 
-/* Of the 16-byte unit at seg. */
+/* Lays aside the key of the 16-byte unit at seg. */
 RING_INLINE void ring_key_aside(uintptr_t keys_at, const uint8_t *seg, uint32_t key)
 {
 	*(uint32_t *)((uintptr_t)seg + keys_at) = key;
@@ -63,7 +64,7 @@ RING_INLINE void ring_xlat_aside(const struct ring_sq *sq, const uint8_t *seg, u
 	ring_key_aside(sq->keys_at, seg, key);
 }
 
-/* Segments of a send ring with the carrier's keys. */
+/* Write segments of a send ring with the carrier's keys. */
 RING_INLINE void ring_xlat_raddr(struct sp_qp *qp, const struct ring_sq *sq, uint8_t *at,
 				 uint64_t addr, uint32_t rkey)
 {
