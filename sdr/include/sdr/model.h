@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * How long a reliable Write takes, by link, scheme and size: from its first injection until its last
- * acknowledgement is back. All chunks count as full ones, but that of a Write which is shorter than a chunk. Pure functions; any
- * thread may call them.
+ * The time that a reliable Write takes, by link, scheme and size: from its first injection until
+ * its last acknowledgement is back. All chunks count as full ones, except that of a Write shorter
+ * than a chunk. Pure functions; any thread may call them.
  */
 #ifndef SDR_MODEL_H
 #define SDR_MODEL_H
@@ -24,10 +24,13 @@ enum sdr_scheme_kind {
 
 enum sdr_code_kind {
 	SDR_CODE_MDS, /* any m of k + m may be lost */
-	SDR_CODE_XOR  /* one of each of m groups may be lost */
+	SDR_CODE_XOR  /* a chunk of each of m groups may be lost */
 };
 
-/* Losses are independent, each packet's with the probability loss; a chunk is lost at most 9 times of 10. */
+/*
+ * A link with independent losses, each packet's with the probability loss. A chunk is lost at most
+ * 9 times of 10.
+ */
 struct sdr_link {
 	double rate_bps, rtt_s, loss;
 	uint32_t packet; /* bytes */
@@ -36,13 +39,17 @@ struct sdr_link {
 struct sdr_scheme {
 	enum sdr_scheme_kind kind;
 	enum sdr_code_kind code;
-	uint32_t chunk; /* bytes: what is repeated or coded as one */
+	uint32_t chunk; /* bytes that are repeated or coded as one */
 	uint32_t k, m;	/* chunks of data and of parity of a submessage */
 	double rto_rtts;
-	double fto_rtts;  /* how long after its expected end a coded message is given up */
-	double tail_rtts; /* hybrid: how much of the injection's end is coded */
-	bool serial;	  /* what is repeated takes its time on the link; published formulas: no */
-	bool whole; /* what fails is repeated with all its data, as published; else what misses */
+	double fto_rtts;  /* time after its expected end at which a coded message is given up */
+	double tail_rtts; /* hybrid: part of the injection's end that is coded */
+	bool serial;	  /* repeats take their time on the link; not in the published formulas */
+	/*
+	 * a failed message is repeated with all its data, as published; else only the missing
+	 * chunks
+	 */
+	bool whole;
 };
 
 /* The defaults of a kind, with MDS; k and m are ignored where there is no code. */
@@ -57,12 +64,13 @@ double sdr_model_quantile(const struct sdr_link *link, const struct sdr_scheme *
 /* The chance that a code does not suffice; 0 where there is none. */
 double sdr_model_fallback(const struct sdr_link *link, const struct sdr_scheme *scheme,
 			  uint64_t bytes);
-/* Bytes sent by intention (data and parity, no repeats) for a byte of data. */
+/* Bytes sent on purpose (data and parity, no repeats) for each byte of data. */
 double sdr_model_sent(const struct sdr_link *link, const struct sdr_scheme *scheme, uint64_t bytes);
 
 /*
- * The index of the scheme whose q-quantile is least, among those that send at most max_sent bytes for
- * a byte of data; of equals within 0.1 % the one that sends least. -EINVAL if none may be taken.
+ * Returns the index of the scheme whose q-quantile is least, among those that send at most
+ * max_sent bytes for a byte of data. Of schemes that are equal within 0.1 % it is the one that
+ * sends least. -EINVAL: none may be taken.
  */
 int sdr_model_choose(const struct sdr_link *link, const struct sdr_scheme *schemes, uint32_t n,
 		     uint64_t bytes, double q, double max_sent);

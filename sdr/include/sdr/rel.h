@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Reliable Writes over a connection of sdr.h: the n-th Write lands in the n-th receive, whole, or fails at its sender. How
- * losses are made good is a scheme's matter; the sender chooses. A connection that has this uses no sends and receives
- * of its own. Rules as in sdr.h.
+ * Reliable Writes over a connection of sdr.h: the n-th Write lands in the n-th receive, whole, or
+ * fails at its sender. A scheme, which the sender chooses, makes losses good. A connection that
+ * carries Writes has no sends and receives of its own. Rules as in sdr.h.
  */
 #ifndef SDR_REL_H
 #define SDR_REL_H
@@ -19,40 +19,48 @@ struct sdr_req;
 
 enum { SDR_SCHEME_AUTO = -1 };
 
-/* 0 in any number: the default. Both ends need the same k and m, which bound the parity. */
+/*
+ * Attributes, in which the number 0 stands for the default. Both ends need the same k and m, which
+ * bound the parity.
+ */
 struct sdr_rel_attr {
 	int scheme; /* enum sdr_scheme_kind, or SDR_SCHEME_AUTO: by the model, for each Write */
 	enum sdr_code_kind code;
-	uint32_t k, m;	     /* of a submessage; 32 and 8 */
-	uint32_t writes;     /* open at once, in each direction; a power of two; 4 */
-	uint64_t timeout_ns; /* of a Write, from its post; 30 s */
-	uint64_t rtt_ns;     /* first guess; 10 ms */
-	uint64_t
-		reorder_ns; /* by how much packets overtake each other; an eighth of a round trip */
-	double max_sent;    /* auto: at most so many bytes are sent for one; 1.3 */
+	uint32_t k, m;	     /* chunks of data and of parity in a submessage; 32 and 8 */
+	uint32_t writes;     /* number open at once, in each direction; a power of two; 4 */
+	uint64_t timeout_ns; /* deadline of a Write, counted from its post; 30 s */
+	uint64_t rtt_ns;     /* first guess of the round trip; 10 ms */
+	/* time by which packets overtake each other; an eighth of a round trip */
+	uint64_t reorder_ns;
+	double max_sent; /* auto: the most bytes sent for one byte of data; 1.3 */
 };
 
 struct sdr_result {
-	/* 0, -ETIMEDOUT, -ECANCELED: the receive is gone, -EPROTO: it is too short, or k and m differ, -EIO */
+	/*
+	 * 0; -ETIMEDOUT; -ECANCELED: the receive is gone; -EPROTO: the receive is too short, or k
+	 * and m differ; -EIO
+	 */
 	int status;
 	uint64_t bytes;
-	uint32_t imm; /* receives: the sender's */
+	uint32_t imm; /* receives: the sender's number */
 	enum sdr_scheme_kind scheme;
-	uint64_t chunks, sent, resent, decoded; /* chunks; sent has parity and repeats */
+	/* numbers of chunks; sent includes parity and repeats */
+	uint64_t chunks, sent, resent, decoded;
 };
 
 /* qp: not yet connected. */
 struct sdr_rel *sdr_rel_create(struct sdr_qp *qp, const struct sdr_rel_attr *attr);
-/* Open Writes are given up. */
+/* Gives open Writes up. */
 int sdr_rel_destroy(struct sdr_rel *rel);
-/* -EAGAIN: as many as may be are open. length: 1 to the connection's max_msg_size. */
+/* -EAGAIN: no further Write may be open now. length: 1 to the connection's max_msg_size. */
 int sdr_rel_write(struct sdr_rel *rel, struct sdr_mr *mr, const void *addr, uint64_t length,
 		  uint32_t imm, struct sdr_req **req);
 int sdr_rel_recv(struct sdr_rel *rel, struct sdr_mr *mr, void *addr, uint64_t length,
 		 struct sdr_req **req);
 /*
- * 1: over, and the handle is gone; 0: not yet. The buffer is the caller's again, whatever the status: where the connection has
- * failed, not before it is closed, as of sdr_recv_complete().
+ * Returns 1 when the Write or receive is over: the handle is gone; 0: not yet. After 1 the buffer
+ * is the caller's again, whatever the status. Where the connection has failed, 1 does not come
+ * before the connection is closed, as with sdr_recv_complete().
  */
 int sdr_req_test(struct sdr_req *req, struct sdr_result *result);
 const char *sdr_scheme_name(int scheme);
