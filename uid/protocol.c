@@ -15,7 +15,7 @@ enum uid_mutant uid_mutant;
 
 static_assert(sizeof(struct uid_record) == 32, "as other builds read it");
 
-/* ---- numbers ----------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 static uint64_t number(uint64_t mark, uint8_t instance, uint64_t sequence)
 {
@@ -54,7 +54,7 @@ uint32_t uid_place(uint64_t uid)
 	return instance * UID_SLOTS + (uint32_t)(sequence_of(uid) % UID_SLOTS);
 }
 
-/* ---- requests ---------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static uint64_t record_at(const struct uid_machine *m, uint64_t uid, size_t field)
 {
@@ -107,7 +107,7 @@ static int read_record(struct uid_machine *m, uint64_t uid, struct uid_record *r
 	return run(m, &r, 1);
 }
 
-/* ---- the second stage, of one's own and of others' operations ---------------------------------- */
+/* ---- the second stage, of one's own and of others' operations -------------------------------- */
 
 static struct uid_request commit(struct uid_machine *m, uint64_t uid, struct uid_record *data)
 {
@@ -117,7 +117,10 @@ static struct uid_request commit(struct uid_machine *m, uint64_t uid, struct uid
 	return cas(record_at(m, uid, 0), m->rkey, uid, committed(uid));
 }
 
-/* To no effect where it was done before: then neither the state nor the word is the UID. */
+/*
+ * Confirms an operation. No effect if that was done before: then neither the state nor the word is
+ * the UID.
+ */
 static int confirm(struct uid_machine *m, uint64_t uid, uint64_t addr, uint32_t rkey, uint64_t swap)
 {
 	struct uid_record data;
@@ -132,8 +135,9 @@ static int confirm(struct uid_machine *m, uint64_t uid, uint64_t addr, uint32_t 
 }
 
 /*
- * Another's UID, met in a word. Its value is that of the record for as long as it is in a word; when it is not
- * any more, what was read may be a later one's, and is swapped in nowhere.
+ * Finishes the operation of another's UID, met in a word. While the UID is in a word, its value is
+ * that of the record. Later the value read here may belong to a later UID, but then the CAS finds
+ * no word to swap.
  */
 static int finish_for(struct uid_machine *m, uint64_t uid, uint64_t addr, uint32_t rkey)
 {
@@ -143,7 +147,7 @@ static int finish_for(struct uid_machine *m, uint64_t uid, uint64_t addr, uint32
 	return ret ? ret : confirm(m, uid, addr, rkey, record.swap);
 }
 
-/* ---- the first stage --------------------------------------------------------------------------- */
+/* ---- the first stage ------------------------------------------------------------------------- */
 
 static uint64_t *own_state(struct uid_machine *m)
 {
@@ -167,7 +171,7 @@ static struct uid_request set_state(struct uid_machine *m, struct uid_record *re
 	return cas(at, m->rkey, *own_state(m), m->op.uid);
 }
 
-/* It was not swapped, because the word was something else. */
+/* Handles a swap that failed because the word was something else. */
 static int lost(struct uid_machine *m, uint64_t word)
 {
 	if (uid_is_uid(word))
@@ -179,7 +183,10 @@ static int lost(struct uid_machine *m, uint64_t word)
 	return 0;
 }
 
-/* Without an answer its own UID is there, which no word has before. */
+/*
+ * Runs the first stage. all[2].old is preset to the new UID, which no word had before: still
+ * there, it says that the CAS completed without its answer.
+ */
 static int install(struct uid_machine *m)
 {
 	const size_t head = offsetof(struct uid_record, swap);
@@ -210,7 +217,10 @@ static int install(struct uid_machine *m)
 	return lost(m, op->old);
 }
 
-/* The word, and only then the record: between them it may be taken out of the word. */
+/*
+ * Reads the word, and only then the record: between the reads the UID may be taken out of the
+ * word.
+ */
 static int read_both(struct uid_machine *m, uint64_t *word, uint64_t *state)
 {
 	const struct uid_op *op = &m->op;
@@ -283,7 +293,7 @@ static int step(struct uid_machine *m)
 	return 0;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 int uid_finish(struct uid_machine *m, uint64_t *old)
 {
@@ -339,8 +349,9 @@ int uid_read(struct uid_machine *m, uint64_t addr, uint32_t rkey, uint64_t *valu
 }
 
 /*
- * One operation at a time: only the last one can have been left. Others may have finished it since its state was read; when
- * its UID is not in the word that does not change any more.
+ * Finishes what the last owner of the instance left. One operation runs at a time, so only the
+ * last one can be left. Others may have finished it since its state was read; once its UID is not
+ * in the word, the state changes no more.
  */
 static int finish_last(struct uid_machine *m)
 {

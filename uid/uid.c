@@ -21,7 +21,7 @@ struct shift_uid {
 	struct uid_record memory[UID_REQUESTS];
 };
 
-/* ---- at the responder ------------------------------------------------------------------------- */
+/* ---- at the responder ------------------------------------------------------------------------ */
 
 API size_t shift_uid_region_size(void)
 {
@@ -38,7 +38,10 @@ API void shift_uid_region_init(void *region)
 		record[i].state = uid_first_state((uint8_t)(i / UID_SLOTS));
 }
 
-/* It was in the word before and behind the look, and comes there once only: so the record was its own. */
+/*
+ * The UID was in the word before the look at its record and after it, and a UID comes there only
+ * once: so the record was the UID's own.
+ */
 API uint64_t shift_uid_value(const void *region, const uint64_t *word)
 {
 	const struct uid_record *records = region;
@@ -55,7 +58,7 @@ API uint64_t shift_uid_value(const void *region, const uint64_t *word)
 	return value;
 }
 
-/* ---- requests ---------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static void fill_cas(struct ibv_send_wr *wr, const struct uid_request *r)
 {
@@ -98,7 +101,10 @@ static void fill(struct shift_uid *uid, const struct uid_request *r, uint32_t i,
 	fill_move(wr, r);
 }
 
-/* Those that were posted; behind an error too, as the NIC may use the memory until then. */
+/*
+ * Awaits the requests that were posted, even after an error: the NIC may use the memory until
+ * then.
+ */
 static int await(struct shift_uid *uid, uint32_t n)
 {
 	uint32_t got = 0, spins = 0;
@@ -151,7 +157,7 @@ static int run(struct uid_line *line, struct uid_request *requests, uint32_t n)
 	return 0;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static int uid_register(struct shift_uid *uid, const struct shift_uid_attr *attr)
 {
