@@ -3,7 +3,7 @@
 #include <errno.h>
 #include "libibverbs/hook.h"
 
-/* Not by the public header, which makes it weak. */
+/* Declared here, as the public header makes the function weak. */
 int shift_drain(const char *device, int on);
 
 HOOK_EXPORT int shift_drain(const char *device, int on)

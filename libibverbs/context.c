@@ -18,7 +18,10 @@ struct saved {
 	__typeof__(((struct verbs_context *)0)->alloc_parent_domain) alloc_parent_domain;
 };
 
-/* It tells its owner, who may fork in a signal handler; and it is waited for, but not for ever. Nothing is called with it held. */
+/*
+ * This lock names its owner, who may fork in a signal handler. A fork waits for the lock, but not
+ * for ever. No other function is called with the lock held.
+ */
 #define FORK_WAIT_S 1
 static pthread_mutex_t lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 static struct saved *contexts; /* guarded by lock; entries do not change while they are in it */
@@ -48,7 +51,10 @@ static void contexts_after_fork(void)
 	lock = anew;
 }
 
-/* At load, so that a fork takes this lock behind those of shiftlib (process.c), whose holders may call verbs. */
+/*
+ * Runs at load, so that a fork takes this lock after those of shiftlib (process.c), whose holders
+ * may call verbs.
+ */
 static void __attribute__((constructor)) contexts_mind_forks(void)
 {
 	pthread_atfork(contexts_before_fork, contexts_after_fork_parent, contexts_after_fork);

@@ -5,10 +5,12 @@
 
 #include <infiniband/verbs.h>
 
-/* After the real open: points create_cq_ex, create_qp_ex and query_port at the hooks. A context
- * that cannot be recorded (no memory) stays as it is. */
+/*
+ * Points create_cq_ex, create_qp_ex, query_port and the like at the hooks, after the real open. A
+ * context that cannot be recorded (no memory) stays as it is.
+ */
 void context_install(struct ibv_context *context);
-/* Before the real close: as the provider left it. */
+/* Undoes context_install(), before the real close. */
 void context_restore(struct ibv_context *context);
 
 #endif

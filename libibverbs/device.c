@@ -119,8 +119,11 @@ HOOK_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port,
 			 real_verbs()->query_port(context, port, attr));
 }
 
-/* Blocks for long and calls no other verb: the mark is not set, so a thread that leaves by
- * cancellation, as it may here on stock too, or longjmp leaves no mark behind. The same holds for completion events. */
+/*
+ * Blocks for long and calls no other verb, so the mark is not set: a thread that leaves by
+ * longjmp, or by cancellation, as it may here on stock too, leaves no mark behind. The same holds
+ * for completion events.
+ */
 HOOK_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
 	if (!hook_wanted())

@@ -9,7 +9,10 @@
 
 static const char *const prefixes[] = { "ibv_reg_", "ibv_create_", "ibv_alloc_", "ibv_open_" };
 
-/* Hooked, or harmless to miss: address handles and SRQs belong to QPs that are judged at create. */
+/*
+ * Verbs that are hooked, or harmless to miss: address handles and SRQs belong to QPs that are
+ * judged at create.
+ */
 static const char *const verbs[] = {
 	"ibv_alloc_pd",	 "ibv_create_ah",     "ibv_create_ah_from_wc", "ibv_create_comp_channel",
 	"ibv_create_cq", "ibv_create_qp",     "ibv_create_srq",	       "ibv_open_device",
@@ -61,7 +64,10 @@ static void dynamic_read(const struct link_map *map, struct dynamic *dyn)
 	}
 }
 
-/* One bucket of the GNU hash: its symbols lie in sequence, the last one has bit 0 in the chain. */
+/*
+ * Reads one bucket of the GNU hash. Its symbols lie in sequence; the last one has bit 0 set in the
+ * chain.
+ */
 static void bucket_scan(const struct dynamic *dyn, uint32_t first, void (*found)(const char *name))
 {
 	uint32_t base = dyn->hash[1];

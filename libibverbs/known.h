@@ -5,9 +5,9 @@
 
 #include <stdbool.h>
 
-/* Does the name look like a call that makes an object (ibv_reg_*, ibv_create_*, ...)? */
+/* True if the name looks like a call that makes an object (ibv_reg_*, ibv_create_*, ...). */
 bool known_creates(const char *name);
-/* One that the drop-in hooks, or leaves alone on purpose? */
+/* True if the drop-in hooks this verb, or leaves it alone on purpose. */
 bool known_verb(const char *name);
 
 /* Calls found(name) for each creation call that the library behind this dlopen() handle exports and

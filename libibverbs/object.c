@@ -78,7 +78,10 @@ HOOK_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 			 real_verbs()->destroy_comp_channel(channel));
 }
 
-/* Both calls are on the data path: SHIFT is on there, and nothing is kept for the other case. */
+/*
+ * The real calls, out of line. Both verbs are on the data path, where SHIFT is on: nothing is kept
+ * for the other case.
+ */
 static __attribute__((noinline, cold)) int real_get_cq_event(struct ibv_comp_channel *channel,
 							     struct ibv_cq **cq, void **cq_context)
 {

@@ -107,11 +107,11 @@ HOOK_EXPORT int ibv_cmd_resize_cq(WORDS_DECLARE)
 	return ret;
 }
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /*
- * The provider's struct begins with the struct ibv_mr. Not where the call comes from a verb that is
- * hooked, which knows more.
+ * Reports a region. The provider's struct begins with the struct ibv_mr. Calls from inside a
+ * hooked verb are left out: that verb knows more.
  */
 static int mr_made(int ret, word pd, word mr, const struct shift_region *region)
 {
@@ -122,8 +122,10 @@ static int mr_made(int ret, word pd, word mr, const struct shift_region *region)
 	return ret;
 }
 
-/* (pd, offset, length, iova, fd, access, mr), since rdma-core 54 also what the provider adds: whether a7 is
- * one more argument or nothing is for the engine to know. */
+/*
+ * (pd, offset, length, iova, fd, access, mr), since rdma-core 54 also what the provider adds:
+ * whether a7 is one more argument or nothing is for the engine to know.
+ */
 HOOK_EXPORT int ibv_cmd_reg_dmabuf_mr(WORDS_DECLARE)
 {
 	const struct shift_region region = { .kind = SHIFT_REGION_DMABUF,
@@ -175,7 +177,7 @@ HOOK_EXPORT int ibv_cmd_reg_mr_ex(WORDS_DECLARE)
 	return mr_made(((create_fn)real_private()->reg_mr_ex)(WORDS_PASS), a0, a1, &region);
 }
 
-/* (pd, mr, ...): ibv_import_mr. It is never deregistered, so nothing is kept of it. */
+/* (pd, mr, ...): ibv_import_mr. The region is never deregistered, so nothing is kept of it. */
 HOOK_EXPORT int ibv_cmd_query_mr(WORDS_DECLARE)
 {
 	const struct shift_region region = { .kind = SHIFT_REGION_IMPORTED };
@@ -183,7 +185,10 @@ HOOK_EXPORT int ibv_cmd_query_mr(WORDS_DECLARE)
 	return mr_made(((create_fn)real_private()->query_mr)(WORDS_PASS), a0, a1, &region);
 }
 
-/* struct ibv_command_buffer, as it is since rdma-core 18: behind libibverbs' own part lies the kernel's. */
+/*
+ * struct ibv_command_buffer as of rdma-core 18 and later: the kernel's part lies behind
+ * libibverbs' own.
+ */
 struct command_buffer {
 	void *own[3];
 	uint8_t flags[8];
@@ -195,7 +200,10 @@ static bool command_readable(const struct ib_uverbs_ioctl_hdr *hdr)
 	return hdr->length == sizeof(*hdr) + hdr->num_attrs * sizeof(hdr->attrs[0]);
 }
 
-/* Of the objects that all drivers have, verbs tell more. */
+/*
+ * True if the command makes a driver's own object. Objects that all drivers have come through
+ * verbs, which tell more.
+ */
 static bool command_of_driver(const struct ib_uverbs_ioctl_hdr *hdr)
 {
 	return !command_readable(hdr) || hdr->object_id >> UVERBS_ID_NS_SHIFT;

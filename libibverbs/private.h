@@ -2,16 +2,20 @@
 /*
  * The private functions through which every provider makes QPs, CQs, SRQs and WQs in the kernel,
  * whoever asked for it: an exported verb, struct verbs_context, or a direct-verbs call such as
- * mlx5dv_create_qp(), which no exported verb sees. They pass fds to the kernel: the real ones of
- * the context's asynchronous events and of a CQ's channel must be there, not those of the facades.
- * And memory: what is registered in verbs that are not hooked (ibv_reg_dm_mr is inline, ibv_reg_mr_ex
- * newer than the hooks), in direct-verbs calls (mlx5dv_reg_dmabuf_mr), or by a provider's own commands
- * (mlx5dv_devx_obj_create). Their objects are freed by verbs that are hooked, or by such commands.
+ * mlx5dv_create_qp(), which no exported verb sees. These functions pass fds to the kernel: the
+ * real fds of the context's asynchronous events and of a CQ's channel must be there, not those of
+ * the facades.
  *
- * Their prototypes are not installed and differ between releases of rdma-core. What is used of them
- * is stable: the first argument (a context or a PD), up to 10 arguments of integer or pointer type,
- * an int returned; of those for memory also what private.c says of each. Such arguments pass through unchanged, also those that the function does not
- * have (SysV ABI of x86-64, AAPCS64, ELFv2).
+ * Memory goes through them, too: regions of verbs that are not hooked (ibv_reg_dm_mr is inline,
+ * ibv_reg_mr_ex newer than the hooks), of direct-verbs calls (mlx5dv_reg_dmabuf_mr), or of a
+ * provider's own commands (mlx5dv_devx_obj_create). Such objects are freed by verbs that are
+ * hooked, or by such commands.
+ *
+ * Their prototypes are not installed and differ between releases of rdma-core. The part that is
+ * used here is stable: the first argument (a context or a PD), up to 10 arguments of integer or
+ * pointer type, an int returned; for memory, also the arguments that private.c names. Arguments
+ * pass through unchanged, also those that the function does not have (SysV ABI of x86-64, AAPCS64,
+ * ELFv2).
  */
 #ifndef LIBIBVERBS_PRIVATE_H
 #define LIBIBVERBS_PRIVATE_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Five functions of librdmacm, whose events a program must not see while SHIFT carries a connection elsewhere,
- * and must see where the kernel's cannot come. The loader binds by name and version, so programs and
- * librdmacm itself call them here; the rest of librdmacm is untouched. Verbs that it calls meanwhile are the
- * program's, so the mark of hook.h is not set.
+ * Five functions of librdmacm, whose events a program must not see while SHIFT carries a
+ * connection elsewhere, and must see where the kernel's cannot come. The loader binds by name and
+ * version, so programs and librdmacm itself call them here; the rest of librdmacm is untouched.
+ * Verbs that librdmacm calls meanwhile are the program's, so the mark of hook.h is not set.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #include "libibverbs/hook.h"
 
-/* Beside the companion (companion.c), which has the name of the installed one. */
+/* The installed library's name beside the companion (companion.c), which has the usual name. */
 #define DISTRO	  "librdmacm-distro.so.1"
 #define INSTALLED "librdmacm.so.1"
 #define NODE	  "RDMACM_1.0"
@@ -31,7 +31,10 @@ static void *loaded(const char *library, const char *name)
 	return function;
 }
 
-/* The program's, in each way in which it may have come to it, and never our own. */
+/*
+ * Finds the program's function, in each way in which the program may have come to it, and never
+ * our own.
+ */
 static void *function(const char *name, void *own)
 {
 	void *candidates[3];
@@ -58,7 +61,7 @@ static void resolve(void)
 	*(void **)&cm.resolve_addr = function("rdma_resolve_addr", NULL);
 }
 
-/* NULL: nobody has loaded librdmacm, so this is not called for it. */
+/* NULL: librdmacm is not loaded, so the call is not for it. */
 static const struct shift_cm_real *real_cm(void)
 {
 	pthread_once(&resolved, resolve);

@@ -94,7 +94,7 @@ static void thread_inside(void)
 	hook_inside = true;
 }
 
-/* Nothing can be forwarded, so no verb can be answered: say why and end, as the loader would. */
+/* Says why and ends, as the loader would: nothing can be forwarded, so no verb can be answered. */
 static void __attribute__((noreturn)) cannot_forward(const char *what, const char *why)
 {
 	fprintf(stderr,

@@ -16,8 +16,10 @@ struct real_private {
 	void *execute_ioctl;
 };
 
-/* Resolves at the first call, from any thread; ends the process with a message if the installed
- * library is none. */
+/*
+ * Resolves at the first call, from any thread. Ends the process with a message if the installed
+ * library is not usable.
+ */
 const struct shift_real *real_verbs(void);
 const struct real_private *real_private(void);
 
