@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What each store is made of: a handle, and its operations. Not for other modules. */
+/* The parts of each store: a handle, and its operations. Not for other modules. */
 #ifndef KVCLIENT_BACKEND_H
 #define KVCLIENT_BACKEND_H
 
@@ -22,27 +22,28 @@ struct kv_url;
 #define KV_LMDB_MAP_BYTES   (320ul << 20)
 #define KV_LMDB_MAX_READERS 512u
 
-/* What an operation returns as long as no answer is known; never seen by callers. */
+/* Result of an operation as long as no answer is known; never seen by callers. */
 #define KV_OP_OPEN (-EINPROGRESS)
 
 struct kv_ops {
 	int (*ping)(struct kv *kv);
-	int (*run)(struct kv *kv, struct kv_op *ops, uint32_t n); /* those that are KV_OP_OPEN */
+	/* run: does those ops whose ret is KV_OP_OPEN */
+	int (*run)(struct kv *kv, struct kv_op *ops, uint32_t n);
 	void (*close)(struct kv *kv);
 };
 
 struct kv {
 	const struct kv_ops *ops;
 	unsigned timeout_ms;
-	unsigned home_ms; /* who uses a later address looks after the earlier ones so often */
+	unsigned home_ms; /* how often users of a later address try the earlier ones */
 	uint32_t contacts;
 	void (*aside)(int *fd);
 	char where[KV_WHERE_MAX];
 	size_t n_secret; /* 0: values have no MAC */
 	char secret[KV_SECRET_MAX];
-	uint64_t stamp; /* of the last value that was written */
+	uint64_t stamp; /* stamp of the last value that was written */
 	struct kv_seen *seen;
-	int err_rc; /* what err is about; 0: nothing yet in this call */
+	int err_rc; /* the failure that err tells; 0: none yet in this call */
 	char err[KV_ERR_MAX];
 };
 
@@ -54,14 +55,17 @@ struct kv_lmdb_limits {
 /* Says why in the handle and returns @rc: "return kv_fail(kv, -EIO, ...)". */
 int kv_fail(struct kv *kv, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* The same for one operation of a batch: the first that is worth a sentence keeps it. */
+/*
+ * kv_fail() for one operation of a batch: the first failure of the highest rank keeps its
+ * sentence.
+ */
 void kv_op_fail(struct kv *kv, struct kv_op *op, int rc, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
 struct kv *kv_redis_new(const struct kv_url *url, const char *password_file);
 struct kv *kv_lmdb_new(const struct kv_url *url, const struct kv_lmdb_limits *limits);
 
-/* redis_tls.c: whether rediss:// can work, as SHIFT was built with the SSL part of hiredis. */
+/* redis_tls.c: true if SHIFT was built with the SSL part of hiredis, so that rediss:// can work. */
 bool kv_tls_known(void);
 
 #endif

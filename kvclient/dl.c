@@ -26,12 +26,13 @@ static int kv_dl_flags(void)
 }
 
 /*
- * Stores are opened by a thread of SHIFT's. A child that is forked in the middle of it inherits a
- * library that is known and not relocated, and would jump into nowhere: forks wait (kv_fork_before()).
+ * Forks wait for a load (kv_fork_before()). A thread of SHIFT's opens stores, and a child that is
+ * forked in the middle of that inherits a library that is known and not relocated, and would jump
+ * into nowhere.
  */
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t calling = PTHREAD_MUTEX_INITIALIZER; /* see kv_fork_hold() */
-static bool fork_calling; /* the fork under way holds it; guarded by loading */
+static bool fork_calling; /* the fork under way holds calling; guarded by loading */
 
 #define FORK_WAIT_NS 100000000L
 
@@ -64,14 +65,20 @@ void kv_fork_after(void)
 	pthread_mutex_unlock(&loading);
 }
 
-/* Not by what it was locked with: whoever registers no kv_fork_before() may have forked in the middle of it. */
+/*
+ * Makes both locks anew, whatever locked them: a program that registers no kv_fork_before() may
+ * have forked in the middle of a load or call.
+ */
 static void fork_anew(void)
 {
 	pthread_mutex_init(&calling, NULL);
 	pthread_mutex_init(&loading, NULL);
 }
 
-/* At load: a handler that is registered while another thread forks is not called for that child. */
+/*
+ * Runs at load: a handler that is registered while another thread forks is not called for that
+ * child.
+ */
 static void __attribute__((constructor)) kv_mind_forks(void)
 {
 	pthread_atfork(NULL, NULL, fork_anew);

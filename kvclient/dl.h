@@ -11,13 +11,13 @@
  */
 int kv_dl_load(const char *soname, const char *const *names, void **slots);
 
-/* For libraries that use another one without naming it: makes the loaded @soname seen by all. */
+/* Makes the loaded @soname visible to all, for a library that uses it without naming it. */
 int kv_dl_share(const char *soname);
 
 /*
- * Around a call into a library that has locks of its own, which its fork handlers do not mind (libcrypto, libc's
- * resolver): a child that the program forks in the middle of it could not use that library. See kv_fork_before(). Not
- * nested.
+ * Hold and release go around a call into a library that has locks of its own and does not reset
+ * them at a fork (libcrypto, libc's resolver): a child that the program forks in the middle of the
+ * call could not use that library. See kv_fork_before(). Not nested.
  */
 void kv_fork_hold(void);
 void kv_fork_release(void);

@@ -165,8 +165,9 @@ int kv_files_default_make(struct kv *kv)
 }
 
 /*
- * Checked on the open file: the name may be a link, as where secrets are mounted, and may change. Root's own may be read by a group, as
- * mounted secrets are, and by all programs of a host; who is in it is root's choice.
+ * Checks the open file, as its name may be a link, as where secrets are mounted, and may change.
+ * Root's own file may be readable by a group, as mounted secrets are, and by all programs of a
+ * host; root chooses who is in the group.
  */
 static int kv_secret_check(struct kv *kv, const char *path, int fd)
 {

@@ -18,7 +18,7 @@ struct kv;
 int kv_files_prepare_gate(struct kv *kv, const char *path);
 int kv_files_prepare(struct kv *kv, const char *path, size_t lock_bytes);
 
-/* This user's own file on this machine, and the directory for it: made if needed, and checked. */
+/* The user's own file on this machine, and its directory: made if needed, and checked. */
 void kv_files_default_path(char *path, size_t cap);
 int kv_files_default_make(struct kv *kv);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What job this process belongs to, when nobody says so: docs/man/shift.7 argues each variable.
+ * The job that this process belongs to, when nobody says so: docs/man/shift.7 argues each
+ * variable.
  *
- * A name is taken only where all processes that may connect to each other surely have the same one:
- * two ends that look under different names never meet, which is worse than a name that is shared
- * with another job of the same user.
+ * A name is taken only where all processes that may connect to each other surely have the same
+ * one. Two ends that look under different names never meet, which is worse than a name that is
+ * shared with another job of the same user.
  */
 #include <ctype.h>
 #include <stdbool.h>

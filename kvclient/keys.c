@@ -32,7 +32,8 @@ int kv_prefix(const char *job, char *buf, size_t cap)
  * part of what that costs.
  */
 struct key_writer {
-	char *at, *end; /* of the buffer; at NULL: it was too small */
+	/* place in the buffer, and its end; at is NULL if the buffer was too small */
+	char *at, *end;
 };
 
 static void key_put(struct key_writer *key, const char *text, size_t length)

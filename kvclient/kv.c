@@ -13,7 +13,10 @@
 #include "kvclient/seal.h"
 #include "kvclient/kv.h"
 
-/* What a server says may not look like a line of ours, or like orders to a terminal. */
+/*
+ * Replaces control characters: a server's text may not look like a line of ours, or like orders to
+ * a terminal.
+ */
 static void kv_one_line(char *text)
 {
 	for (; *text; text++)
@@ -42,7 +45,7 @@ int kv_fail(struct kv *kv, int rc, const char *fmt, ...)
 	return rc;
 }
 
-/* Which of a batch's failures is told: the store's before a wrong value's before a missing one's. */
+/* Ranks failures: a batch tells the store's before a wrong value's before a missing one's. */
 static int kv_rank(int rc)
 {
 	if (!rc)

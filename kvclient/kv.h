@@ -25,10 +25,13 @@ struct kv;
 
 struct kv_options {
 	unsigned timeout_ms;	   /* limit of each later call, at least 1 */
-	const char *password_file; /* for addresses that name no password; NULL: none */
-	const char *secret_file;   /* of the job: values have a MAC; NULL: they have none */
-	void (*aside)(
-		int *fd); /* told of sockets and files that stay open, which it may move to another number; NULL: none */
+	const char *password_file; /* password for addresses that name none; NULL: none */
+	const char *secret_file;   /* the job's secret: values have a MAC; NULL: values have none */
+	/*
+	 * told of sockets and files that stay open, which it may move to another number; NULL:
+	 * none
+	 */
+	void (*aside)(int *fd);
 };
 
 /*
@@ -59,10 +62,10 @@ enum kv_op_type {
 };
 
 /*
- * One operation of a batch, and its result in @ret: 0, -EINVAL (empty or overlong key or value, no
+ * An operation of a batch, and its result in @ret: 0, -EINVAL (empty or overlong key or value, no
  * lease), -ENOSPC (the store is full even after a sweep), -EACCES (refused, or a file that is not
- * safely ours), -ECONNREFUSED, -ETIMEDOUT, or another -errno; a get also -ENOENT (no such record, or
- * its lease ended), -EMSGSIZE (@cap is too small) and what kv_refusal() knows.
+ * safely ours), -ECONNREFUSED, -ETIMEDOUT, or another -errno. A get also has -ENOENT (no such
+ * record, or its lease ended), -EMSGSIZE (@cap is too small) and the codes of kv_refusal().
  */
 struct kv_op {
 	enum kv_op_type type;
@@ -76,19 +79,19 @@ struct kv_op {
 	int ret;
 };
 
-/* So many operations are in flight at once, and in one transaction of an LMDB file. */
+/* Number of operations in flight at once, and in one transaction of an LMDB file. */
 #define KV_RUN_MAX 256u
 
 /*
  * kv_run() - do @n operations, KV_RUN_MAX in one round trip to the store
  *
- * They are done in order and each has its own answer in @ret. When the store cannot be reached, or is lost on the way, the operations
- * without an answer have that error; they may or may not have been done. The time-out counts for
- * every KV_RUN_MAX operations.
+ * They are done in order and each has its own answer in @ret. When the store cannot be reached, or
+ * is lost on the way, the operations without an answer have that error; they may or may not have
+ * been done. The time-out counts for every KV_RUN_MAX operations.
  *
- * Returns 0 when the store answered all of them, or the -errno of the store. kv_last_error() speaks
- * of the store's failure, or else of the first operation that failed; those that failed by a reason
- * that kv_refusal() knows, or by -ENOENT, come last.
+ * Returns 0 when the store answered all of them, or the -errno of the store. kv_last_error()
+ * speaks of the store's failure, or else of the first operation that failed; those that failed by
+ * a reason that kv_refusal() knows, or by -ENOENT, come last.
  */
 int kv_run(struct kv *kv, struct kv_op *ops, uint32_t n);
 
@@ -151,8 +154,8 @@ int kv_prefix(const char *job, char *buf, size_t cap);
 /*
  * kv_job_default() - the job by what the batch system or launcher says of it
  *
- * Writes a name that kv_prefix() takes, such as "slurm-1234", and returns the variable that it comes
- * from; NULL where nothing says what job this is.
+ * Writes a name that kv_prefix() takes, such as "slurm-1234", and returns the variable that it
+ * comes from; NULL where nothing says what job this is.
  */
 const char *kv_job_default(char *buf, size_t cap);
 
@@ -174,24 +177,27 @@ struct kv_addr {
 	uint8_t nic;
 	uint8_t link_layer;
 	uint8_t gid_index_hint;
-	uint8_t mtu; /* as verbs count it: 1 is 256 bytes, 5 is 4096; 0: not said */
+	uint8_t mtu; /* as verbs count it: 1 is 256 bytes, 5 is 4096; 0: unknown */
 	uint8_t gid[16];
 	uint16_t lid;
 	uint32_t ctrl_qpn; /* 0: it is not open there (yet) */
 	uint32_t qkey;
-	uint32_t revision; /* of this address: a later one is higher */
+	uint32_t revision; /* revision of this address; a later one is higher */
 };
 
-/* Of one host, and neither the reader itself nor everybody; the first two by the link layer's kind. */
+/*
+ * True for an address of one host, neither the reader itself nor everybody. The link layer's kind
+ * says which of the first two applies.
+ */
 bool kv_gid_valid(const uint8_t gid[16]);
 bool kv_lid_valid(uint16_t lid);
-bool kv_qpn_valid(uint32_t qpn); /* of an ordinary queue pair */
+bool kv_qpn_valid(uint32_t qpn); /* True for the number of an ordinary queue pair. */
 
-/* What the store holds of one QP. @backup lists NIC numbers, the preferred one first. */
+/* The store's record of one QP. @backup lists NIC numbers, the preferred one first. */
 struct kv_record {
-	uint8_t minor;	  /* of the record, as its writer knew it; written by kv_record_encode() */
+	uint8_t minor;	  /* minor version of the record; written by kv_record_encode() */
 	uint8_t protocol; /* version of the control messages that the instance speaks */
-	uint32_t caps;	  /* what it can do; bits that a reader does not know mean nothing to it */
+	uint32_t caps;	  /* capabilities; a reader ignores bits that it does not know */
 	uint64_t instance;
 	uint32_t conn_id;
 	uint32_t nonce;
@@ -219,17 +225,17 @@ int kv_record_encode(const struct kv_record *rec, void *buf, size_t cap, size_t 
 /*
  * kv_record_decode() - read the wire form, trusting nothing in it
  *
- * Returns 0 with every field of @rec checked (lengths, counts, NIC numbers, QPNs, link layers, MTUs,
- * unicast addresses of the link layer's kind), -EPROTONOSUPPORT (another major version) or -EBADMSG;
- * @rec is written only on success.
+ * Returns 0 with every field of @rec checked (lengths, counts, NIC numbers, QPNs, link layers,
+ * MTUs, unicast addresses of the link layer's kind), -EPROTONOSUPPORT (another major version) or
+ * -EBADMSG; @rec is written only on success.
  */
 int kv_record_decode(struct kv_record *rec, const void *buf, size_t len);
 
 /*
- * kv_fork_before() - wait until a fork finds no client library half loaded, nor in the middle of a call
+ * kv_fork_before() - wait until no client library is half loaded, nor in the middle of a call
  *
- * In the thread that forks; kv_fork_after() in the parent. A call that waits for the network is not waited for: it holds
- * nothing that a child could need. A child needs neither.
+ * Called in the thread that forks; kv_fork_after() in the parent. A child needs neither. A call
+ * that waits for the network is not waited for: it holds nothing that a child could need.
  */
 void kv_fork_before(void);
 void kv_fork_after(void);

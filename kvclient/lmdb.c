@@ -28,7 +28,7 @@
 
 #define KV_SWEEP_BATCH 256u
 
-/* What stands before every value. */
+/* The lease before every value. */
 struct kv_lease {
 	uint8_t magic[4];
 	char boot_id[KV_BOOT_ID_LEN];
@@ -71,7 +71,10 @@ static bool kv_lease_alive(const struct kv_store *s, const MDB_val *val, uint64_
 	       now_ms < le64toh(expiry);
 }
 
-/* One transaction's worth, as the pages that a deletion touches are copied until it commits. */
+/*
+ * Sweeps one transaction's worth, as the pages that a deletion touches are copied until it
+ * commits.
+ */
 static int kv_lmdb_sweep_some(const struct kv_store *s, MDB_txn *txn, MDB_cursor *cur,
 			      unsigned *swept)
 {
@@ -215,7 +218,10 @@ static int kv_lmdb_begin_read(const struct kv_store *s, MDB_txn **txn)
 {
 	int dead, rc = kv_mdb.txn_begin(s->env, NULL, MDB_RDONLY, txn);
 
-	/* LMDB locks a byte at a process's number, which one of another container may have as well. A writer needs no such place. */
+	/*
+	 * LMDB locks a byte at a process's number, which a process of another container may have
+	 * as well. A writer needs no such place.
+	 */
 	if (rc == EAGAIN || rc == EACCES)
 		return kv_mdb.txn_begin(s->env, NULL, 0, txn);
 	if (rc != MDB_READERS_FULL)
@@ -242,7 +248,10 @@ static int kv_lmdb_op_all(struct kv_lmdb *l, MDB_txn *txn, struct kv_op *ops, ui
 	return rc;
 }
 
-/* Of a transaction that was aborted nothing was done. -EINVAL was decided before it. */
+/*
+ * Reopens the operations of an aborted transaction, which did nothing. -EINVAL was decided before
+ * it.
+ */
 static void kv_ops_reopen(struct kv_op *ops, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -275,7 +284,7 @@ static bool kv_lmdb_full(int rc)
 	return rc == MDB_MAP_FULL || rc == ENOSPC;
 }
 
-/* What does not fit has failed alone: each in a transaction of its own. */
+/* Does each operation in a transaction of its own, so that only those that do not fit fail. */
 static int kv_lmdb_singly(struct kv_lmdb *l, struct kv_op *ops, uint32_t n)
 {
 	int rc;

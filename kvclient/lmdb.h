@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Between lmdb.c, which reads and writes records, and lmdb_store.c, which opens the file. */
+/*
+ * The seam between lmdb.c, which reads and writes records, and lmdb_store.c, which opens the file.
+ */
 #ifndef KVCLIENT_LMDB_H
 #define KVCLIENT_LMDB_H
 
@@ -36,7 +38,7 @@ struct kv_mdb {
 };
 extern struct kv_mdb kv_mdb;
 
-/* One open file of this process. Guarded by stores_lock. */
+/* An open file of this process. Guarded by stores_lock. */
 struct kv_store {
 	struct kv_store *next;
 	MDB_env *env;

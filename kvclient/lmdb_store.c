@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The file of an LMDB store: opened once in a process, and entered through its gate. lmdb.c says which
- * rules of LMDB this keeps.
+ * The file of an LMDB store: opened once in a process, and entered through its gate. lmdb.c says
+ * which rules of LMDB are kept here.
  */
 #include <assert.h>
 #include <errno.h>
@@ -67,7 +67,7 @@ static void kv_stores_after_fork(void)
 	pthread_mutex_init(&stores_lock, NULL);
 }
 
-/* At load: see dl.c. */
+/* Runs at load: see dl.c. */
 static void __attribute__((constructor)) kv_stores_mind_forks(void)
 {
 	pthread_atfork(NULL, NULL, kv_stores_after_fork);
@@ -127,7 +127,10 @@ static void kv_gate_leave(int fd)
 
 /* ---- stores --------------------------------------------------------------------------------- */
 
-/* Without a boot id every process of this kernel reads the same zeroes: leases then end by time. */
+/*
+ * Reads the boot id. If there is none, every process of this kernel reads zeroes: leases then end
+ * by time.
+ */
 static void kv_boot_id_read(char id[KV_BOOT_ID_LEN])
 {
 	int fd = open(KV_BOOT_ID_FILE, O_RDONLY | O_CLOEXEC);

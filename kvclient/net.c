@@ -42,8 +42,9 @@ static int kv_net_finish(int fd, uint64_t deadline_ms)
 }
 
 /*
- * Who connects to a port of this host at which nobody listens, and is given that very port for his own
- * end, is connected to himself. He would keep the server from coming back.
+ * True if the socket is connected to itself: it connected to a port of this host at which nobody
+ * listens, and was given that very port for its own end. Such a socket would keep the server from
+ * coming back.
  */
 static bool kv_net_to_itself(int fd)
 {
@@ -82,7 +83,10 @@ static uint64_t kv_net_share(const struct addrinfo *ai, uint64_t deadline_ms)
 	return kv_now_ms() + kv_left_ms(deadline_ms) / n;
 }
 
-/* Tries every address of the host, each with its share of the time; the last failure is the answer. */
+/*
+ * Tries every address of the host, each with its share of the time; the last failure is the
+ * answer.
+ */
 static int kv_net_tcp(struct kv *kv, const struct kv_address *address, uint64_t deadline_ms)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };

@@ -118,7 +118,7 @@ static bool kv_all_zero(const uint8_t *at, size_t n)
 	return !n;
 }
 
-/* One host's address on a fabric: not none, not many, not the sender itself. */
+/* True for one host's address on a fabric: not none, not many, not the sender itself. */
 bool kv_gid_valid(const uint8_t gid[16])
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
@@ -170,7 +170,10 @@ static bool kv_backup_valid(const struct kv_record *rec, unsigned i)
 	return true;
 }
 
-/* One set of rules for both directions, so that nothing is written that peers would refuse. */
+/*
+ * Checks a record by one set of rules for both directions, so that nothing is written that peers
+ * would refuse.
+ */
 static bool kv_record_valid(const struct kv_record *rec)
 {
 	if (rec->n_addr == 0 || rec->n_addr > KV_MAX_NICS || rec->n_backup > KV_MAX_NICS)

@@ -71,7 +71,7 @@ static bool kv_redis_worth_retry(int rc)
 	return rc == -ECONNRESET || rc == -EPIPE || rc == -ENOTCONN;
 }
 
-/* It speaks of this operation, unless the server is no master or not ready: there may be others. */
+/* Fails this operation alone. If the server is no master or not ready, others may be: leave it. */
 static void kv_redis_refused(struct kv_redis *r, struct kv_op *op, const char *text)
 {
 	int rc = kv_redis_reply_error(text);
@@ -151,7 +151,7 @@ static int kv_redis_batch(struct kv_redis *r, struct kv_op *ops, uint32_t n)
 		if (ops[i].ret == KV_OP_OPEN)
 			rc = kv_redis_append_op(r, &ops[i]);
 	if (rc)
-		kv_redis_disconnect(r); /* with what was appended and never written */
+		kv_redis_disconnect(r); /* drops commands that were appended and never written */
 	for (i = 0; i < n && !rc; i++) {
 		if (ops[i].ret != KV_OP_OPEN)
 			continue;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Between redis.c, which does operations, and redis_conn.c, which keeps the connection. */
+/* The seam between redis.c, which does operations, and redis_conn.c, which keeps the connection. */
 #ifndef KVCLIENT_REDIS_H
 #define KVCLIENT_REDIS_H
 
@@ -8,7 +8,10 @@
 #include "kvclient/backend.h"
 #include "kvclient/url.h"
 
-/* All programs of a job are to meet at one address again: whoever uses a later one looks so often. */
+/*
+ * How often users of a later address look for an earlier one: all programs of a job are to meet at
+ * one address again.
+ */
 #define KV_HOME_MS 30000u
 
 /* A handle, and its connection. */
@@ -42,7 +45,7 @@ struct kv_hiredis {
 };
 extern struct kv_hiredis kv_hiredis;
 
-/* Any of the addresses, each with its share of the time. */
+/* Connects to any of the addresses, each with its share of the time. */
 int kv_redis_connect(struct kv_redis *r);
 void kv_redis_disconnect(struct kv_redis *r);
 /* The present connection is kept unless an earlier address is there. */
@@ -53,14 +56,14 @@ void kv_redis_leave_parents(struct kv_redis *r);
 void kv_redis_name(struct kv_redis *r);
 
 int kv_redis_append(struct kv_redis *r, int argc, const char **argv, const size_t *len);
-/* The next reply, error replies included. Any failure closes the connection. */
+/* Returns the next reply, error replies included. Any failure closes the connection. */
 int kv_redis_next(struct kv_redis *r, uint64_t deadline_ms, redisReply **out);
-/* One command on the present connection; @judge says what its reply means. */
+/* Does one command on the present connection; @judge says what its reply means. */
 int kv_redis_call(struct kv_redis *r, int argc, const char **argv, const size_t *len,
 		  int (*judge)(struct kv_redis *r, const redisReply *reply));
-/* For kv_redis_call: any reply that is no error. */
+/* A judge for kv_redis_call() that takes any reply that is no error. */
 int kv_redis_any_reply(struct kv_redis *r, const redisReply *reply);
-/* Error replies start with a word; where it says nothing to us, -EIO. */
+/* The -errno of an error reply, by its first word; -EIO if that word is unknown. */
 int kv_redis_reply_error(const char *text);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The connection to a Redis server: made, authenticated, kept, and moved back to an earlier address.
+ * The connection to a Redis server: made, authenticated, kept, and moved back to an earlier
+ * address.
  *
- * hiredis writes commands and parses replies; when to do either is decided here, by poll(): both
- * directions are served while a batch is on its way, so it cannot deadlock however small the socket
- * buffers are, and one time-out holds for the whole of it, however slowly the bytes drip in.
+ * hiredis writes commands and parses replies; poll() here decides when. Both directions are served
+ * while a batch is on its way, so it cannot deadlock however small the socket buffers are, and one
+ * time-out holds for the whole batch, however slowly the bytes drip in.
  */
 #include <assert.h>
 #include <errno.h>
@@ -131,8 +132,9 @@ static int kv_redis_progress(struct kv_redis *r, uint64_t deadline_ms)
 }
 
 /*
- * Commands of ours are answered by nothing but these. An array is not begun with: hiredis makes room for
- * as many elements as it says to have, and goes on for as long as they come.
+ * True if the next reply begins with anything but the four kinds that our commands get. An array
+ * is not begun: hiredis makes room for as many elements as it says to have, and goes on for as
+ * long as they come.
  */
 static bool kv_redis_reply_odd(const struct kv_redis *r)
 {

@@ -38,7 +38,7 @@ static void kv_tls_load(void)
 {
 	void *slots[sizeof(tls) / sizeof(void *)];
 
-	/* It calls functions of hiredis and leaves to the program to have them. */
+	/* The SSL part calls functions of hiredis, and expects that the program has them. */
 	tls_rc = kv_dl_share(KV_HIREDIS_SONAME);
 	if (!tls_rc)
 		tls_rc = kv_dl_load(KV_HIREDIS_SSL_SONAME, kv_tls_names, slots);
@@ -53,7 +53,9 @@ bool kv_tls_known(void)
 	return true;
 }
 
-/* A handshake that waits in turn for both directions is left to a blocking socket with time-outs. */
+/*
+ * A handshake that waits in turn for both directions is left to a blocking socket with time-outs.
+ */
 static int kv_tls_block(int fd, bool block, unsigned timeout_ms)
 {
 	struct timeval tv = {
@@ -93,7 +95,7 @@ int kv_tls_start(struct kv *kv, redisContext *ctx, const struct kv_address *addr
 	if (!ssl)
 		return kv_fail(kv, -EACCES, "TLS: %s", tls.error(why));
 	rc = kv_tls_block(ctx->fd, true, timeout_ms ? timeout_ms : 1);
-	kv_fork_hold(); /* it waits for the server as well */
+	kv_fork_hold(); /* the handshake waits for the server as well */
 	if (!rc && tls.initiate(ctx, ssl) != REDIS_OK)
 		rc = -EPROTO;
 	kv_fork_release();

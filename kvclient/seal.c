@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What stands around every value in a store, and what is believed of it.
+ * The frame around every value in a store, and the checks before a value is believed.
  *
  *	"SK1", 'P' or 'M' | stamp, 8 bytes | value | with M: HMAC-SHA256, 32 bytes
  *
  * A value steers where memory keys are used. With a job secret it counts only if the MAC over its
  * key, stamp and bytes is right: nobody without the secret can write one, or move one to another
- * key. The stamp is the time of the write and rises with each; a reader remembers the newest of each
- * key and refuses older ones, so a value that was recorded cannot replace its successor. A reader
- * that never saw the successor cannot tell: docs/security.md says what that is worth.
+ * key. The stamp is the time of the write and rises with each; a reader remembers the newest of
+ * each key and refuses older ones, so a value that was recorded cannot replace its successor. A
+ * reader that never saw the successor cannot tell: docs/security.md says what that is worth.
  */
 #include <assert.h>
 #include <endian.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What a reader remembers of the values that it has believed: under which key, and how new. Keys are
- * kept as hashes; those that are read are ours and our peers', not of an attacker's choice.
+ * A reader's memory of the values that it has believed: under which key, and how new. Keys are
+ * kept as hashes: the keys that are read are ours and our peers', not of an attacker's choice.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -73,7 +73,7 @@ bool kv_seen_newest(struct kv_seen **seen, const char *key, uint64_t stamp)
 	if (entry->hash && stamp < entry->stamp)
 		return false;
 	if (!entry->hash && (*seen)->n >= (*seen)->size / 4 * 3)
-		return true; /* as many as it may have: this one is not remembered */
+		return true; /* the table is full: this key is not remembered */
 	(*seen)->n += !entry->hash;
 	entry->hash = hash;
 	entry->stamp = stamp;

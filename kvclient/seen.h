@@ -8,7 +8,7 @@
 
 struct kv_seen;
 
-/* Whether no newer value of @key was seen; then this one is the newest. */
+/* True if no newer value of @key was seen; then this one is the newest. */
 bool kv_seen_newest(struct kv_seen **seen, const char *key, uint64_t stamp);
 
 #endif

@@ -54,7 +54,10 @@ static int kv_url_bad(const struct kv_parse *p, const char *why)
 	return -EINVAL;
 }
 
-/* At most five digits, and nothing else: strtoul() would take signs, blanks and trailing text. */
+/*
+ * Takes at most five digits, and nothing else: strtoul() would take signs, blanks and trailing
+ * text.
+ */
 static bool kv_url_number(const char *text, unsigned max, unsigned *out)
 {
 	unsigned long value;
@@ -225,7 +228,7 @@ static int kv_url_place(const struct kv_parse *p, char *text, struct kv_address 
 	return kv_url_host(p, text, out);
 }
 
-/* What TLS needs is looked at here: nobody shall find out at the first fault. */
+/* Checks the needs of TLS at once: nobody shall find out at the first fault. */
 static int kv_url_check_tls(const struct kv_parse *p, const struct kv_address *out)
 {
 	if (out->transport != KV_TRANSPORT_TLS)
@@ -241,7 +244,7 @@ static int kv_url_check_tls(const struct kv_parse *p, const struct kv_address *o
 	return -EPROTONOSUPPORT;
 }
 
-/* One address in @text, which is taken apart. */
+/* Parses one address in @text, which is cut into pieces. */
 static int kv_url_redis(const struct kv_parse *p, char *text, struct kv_address *out)
 {
 	static const struct {

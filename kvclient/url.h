@@ -29,7 +29,7 @@ enum kv_transport {
 #define KV_ADDRESSES_MAX   8u
 #define KV_URL_MAX	   4096u
 
-/* One Redis server. Empty strings are what was not said. */
+/* One Redis server. Parts that the address does not name are empty strings. */
 struct kv_address {
 	enum kv_transport transport;
 	char host[KV_HOST_MAX]; /* TCP, TLS */
@@ -45,7 +45,7 @@ struct kv_address {
 struct kv_url {
 	enum kv_scheme scheme;
 	unsigned n_addresses;
-	struct kv_address address[KV_ADDRESSES_MAX]; /* in the order in which they are tried */
+	struct kv_address address[KV_ADDRESSES_MAX]; /* addresses in the order of the tries */
 	char path[KV_PATH_MAX];			     /* LMDB */
 };
 
