@@ -19,7 +19,7 @@ static uint64_t now_ns(void)
 	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
 }
 
-/* Until it is started a fault has its time from now on, and its messages likewise. */
+/* Sets one option. Until the fault is armed, its time and message count are relative to now. */
 static bool fault_option(int opt, struct sn_fault *fault)
 {
 	double value;
@@ -107,7 +107,7 @@ static int fault_start(struct sn_fabric *fabric, struct sn_fault *fault, uint64_
 	return CTL_OK;
 }
 
-/* One fault by the command line; kind: NULL if it names that before the target. */
+/* Runs one fault of the command line; kind: NULL if a word before the target names it. */
 static int fault_command(int argc, char **argv, const char *kind, const char *wants)
 {
 	struct sn_fault fault = { .kind = SN_FAULT_NONE };

@@ -76,7 +76,7 @@ static bool set(struct sn_line_config *c, const char *option, const char *text)
 	return true;
 }
 
-/* Of a word behind the NIC, else both. */
+/* The direction named by the word behind the NIC; without such a word, both. */
 static enum sn_line_way way_of(int argc, char **argv)
 {
 	if (argc > 2 && !strcmp(argv[2], "out"))

@@ -160,7 +160,10 @@ static bool is_help(const char *word)
 	return !strcmp(word, "--help") || !strcmp(word, "-h");
 }
 
-/* Its lines of the text, with those that go on further in, and what a target and a kind is. */
+/*
+ * Prints the command's lines of the help text, with their continuation lines, and the notes on
+ * targets and kinds.
+ */
 static void help_of(const char *name)
 {
 	const char *line, *end;

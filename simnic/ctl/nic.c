@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* simnicctl cost, slow, retry, atomic-scope, limit, mtu, quirk, removal, swap, netdev, gids, move-gid, vlan, pkeys: what one NIC is like */
+/*
+ * The simnicctl commands that set properties of one NIC: cost, slow, retry, atomic-scope, limit,
+ * mtu, quirk, removal, swap, netdev, gids, move-gid, vlan, pkeys.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

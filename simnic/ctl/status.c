@@ -36,7 +36,7 @@ static uint64_t counter_read(const struct sn_nic *nic, const struct counter *cou
 	return *(const _Atomic uint64_t *)((const char *)&nic->count + counter->offset);
 }
 
-/* What is wrong with a NIC besides its state, for both forms of output. */
+/* A condition of a NIC besides its state, for both forms of output. */
 struct condition {
 	const char *name, *says;
 	size_t offset;

@@ -7,10 +7,10 @@
  * ends: to the C library both are one thread. The sleeping thread must not touch what is
  * thread-local meanwhile; the kernel restarts its one system call, so not even errno is written.
  *
- * A program sees the process among its children by __WALL or __WCLONE only: its end sends no signal.
- * A tracer does not get it (CLONE_UNTRACED), nor does a signal to the program's process group. When
- * the program ends, in whichever way, the sleeping thread ends, and the kernel kills the device
- * (PR_SET_PDEATHSIG).
+ * A program sees the process among its children by __WALL or __WCLONE only: its end sends no
+ * signal. A tracer does not get it (CLONE_UNTRACED), nor does a signal to the program's process
+ * group. When the program ends, in whichever way, the sleeping thread ends, and the kernel kills
+ * the device (PR_SET_PDEATHSIG).
  */
 #include <errno.h>
 #include <sched.h>
@@ -25,8 +25,8 @@
 
 #include "simnic/device/apart.h"
 
-#define STACK_LEFT                                                                                 \
-	(64 << 10) /* to the sleeping thread: a system call, and the C library's own signals */
+/* bytes left to the sleeping thread: a system call, and the C library's own signals */
+#define STACK_LEFT    (64 << 10)
 #define STACK_ALIGN   64
 #define NOT_A_CHILD   77 /* exit status of a device that cannot see its program */
 #define KEEPS_SHARING (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_UNTRACED)
@@ -39,7 +39,7 @@ struct apart {
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define SANITIZED                                                                                  \
-	true /* their run times know each thread's stack, and stop all threads at the end */
+	true /* sanitizers' run times know each thread's stack, and stop all threads at the end */
 #else
 #define SANITIZED false
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Atomics. By IBV_ATOMIC_HCA, as of a ConnectX without PCI atomics, they are atomic to one another on one
- * NIC only: it reads the word, and some time later it writes it, and nobody else is kept out. What the
- * same NIC does meanwhile finds the new value; other NICs and the CPU find the old one, and what they
- * write is lost. By IBV_ATOMIC_GLOB (`simnicctl atomic-scope`) the CPU does it.
+ * Atomics. With IBV_ATOMIC_HCA, as on a ConnectX without PCI atomics, they are atomic to one
+ * another on one NIC only: the NIC reads the word and writes it some time later, and keeps nobody
+ * else out. Other operations of the same NIC find the new value meanwhile. Other NICs and the CPU
+ * find the old value, and their writes are lost. With IBV_ATOMIC_GLOB (`simnicctl atomic-scope`)
+ * the CPU does the atomic.
  */
 #include "simnic/device/atomic.h"
 
@@ -18,9 +19,9 @@
 #include "simnic/fabric/packet.h"
 #include "simnic/fabric/proc.h"
 
-#define APART_NS     5000    /* between read and write */
-#define OWNER_NS     20000   /* of a nap while another process has the NIC */
-#define OWNER_ASK_NS 1000000 /* it has it for microseconds: does it run? */
+#define APART_NS     5000    /* time between read and write */
+#define OWNER_NS     20000   /* nap while another process has the NIC */
+#define OWNER_ASK_NS 1000000 /* a process has it for microseconds: after this, ask if it runs */
 
 static struct sn_atomic *slot_of(uint32_t nic)
 {
@@ -52,8 +53,9 @@ static bool owner_is_gone(uint32_t owner)
 }
 
 /*
- * They may share memory: from read to write the NIC is one process's. Who waits has none. One that only waits for a processor
- * is waited for, however long; one that was stopped is passed over, as no NIC stops with a program.
+ * Takes the NIC for this process from read to write, as processes may share memory. A process that
+ * waits has no NIC itself. A process that only waits for a processor is waited for, however long;
+ * a stopped process is passed over, as no NIC stops with a program.
  */
 static void nic_own(struct sn_nic *nic)
 {
@@ -131,7 +133,10 @@ uint64_t sn_atomic_execute(struct sn_qp *qp, uint64_t *at, const struct sn_pkt *
 
 /* ---- the write ------------------------------------------------------------------------------ */
 
-/* Its process was stopped between read and write, and passed over: what was written since then is not undone. */
+/*
+ * Writes after the process was stopped between read and write, and passed over: writes by others
+ * since then are not undone.
+ */
 static void land_late(const struct sn_atomic *atomic)
 {
 	uint64_t now;

@@ -27,8 +27,8 @@ static uint64_t wall_ns(void)
 }
 
 /*
- * What both clocks of the host show at once: the best of some tries, as a thread may be taken off
- * the processor between.
+ * Reads both clocks of the host at once: the best of some tries, as a thread may be taken off the
+ * processor between.
  */
 static void clocks_pair(uint64_t *mono_ns, uint64_t *real_ns)
 {
@@ -46,16 +46,16 @@ static void clocks_pair(uint64_t *mono_ns, uint64_t *real_ns)
 	}
 }
 
-/* As of a kernel whose PTP daemon knows how fast the clock runs. */
+/* The multiplier of a kernel whose PTP daemon knows how fast the clock runs. */
 static uint32_t info_mult(const struct sn_clock *clock)
 {
 	return (uint32_t)(INFO_MULT * BILLION / (uint64_t)(BILLION + atomic_load(&clock->ppb)));
 }
 
 /*
- * Whoever reads it looks at `sign` before and after. libmlx5 gives up when it meets an update twice
- * in a row, and some releases then keep a lock of the completion queue: this is as rare as a
- * kernel's update.
+ * Updates the page. Readers look at `sign` before and after. libmlx5 gives up when it meets an
+ * update twice in a row, and some releases then keep a lock of the completion queue: updates are
+ * as rare here as a kernel's.
  */
 static void info_write(struct mlx5_ib_clock_info *info, const struct sn_clock *clock)
 {
@@ -75,7 +75,7 @@ static void info_write(struct mlx5_ib_clock_info *info, const struct sn_clock *c
 	atomic_store(sign, now + 2 * MLX5_IB_CLOCK_INFO_KERNEL_UPDATING);
 }
 
-/* At once: whoever reads the two words looks at the high one before and after the low one. */
+/* Writes both words at once: readers look at the high one before and after the low one. */
 static void register_write(void *page, uint64_t cycles)
 {
 	atomic_store((_Atomic uint64_t *)page, htobe64(cycles));

@@ -118,7 +118,7 @@ static void receive_read(struct sn_qp *qp, const struct sn_pkt *pkt)
 	if (pkt->raddr > tx->got)
 		sn_count(&qp->dev->nic->count.hw.implied_nak_seq_err, 1);
 	if (pkt->raddr != tx->got || pkt->length > tx->length - tx->got)
-		return; /* of an answer that was asked for again since */
+		return; /* part of an earlier answer; the request was sent again since */
 	rc = land_response(qp, tx, pkt);
 	if (rc == -EACCES || rc == -EFAULT)
 		tx->syndrome = MLX5_CQE_SYNDROME_LOCAL_PROT_ERR;

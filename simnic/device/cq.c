@@ -123,7 +123,7 @@ static uint8_t cq_put_data(const struct sn_cq *cq, uint8_t *entry, struct mlx5_c
 		memcpy(entry, data, len);
 		return MLX5_INLINE_SCATTER_64;
 	}
-	memcpy(cqe, data, len); /* at the CQE's own start */
+	memcpy(cqe, data, len); /* inline data goes to the CQE's own start */
 	return MLX5_INLINE_SCATTER_32;
 }
 

@@ -25,7 +25,7 @@ void sn_async_event(int fd, uint64_t element, uint32_t type, uint32_t *count)
 		++*count;
 }
 
-/* ---- what happens to the NIC ------------------------------------------------------------------ */
+/* ---- faults of the NIC ----------------------------------------------------------------------- */
 
 static uint64_t dev_turn_ns(const struct sn_dev *dev)
 {
@@ -117,12 +117,13 @@ static void dev_stops(struct sn_dev *dev)
 	if (dev->fatal)
 		return;
 	dev->fatal = true;
-	sn_posted_push(dev); /* what has left a NIC arrives without it */
+	sn_posted_push(dev); /* payload that has left a NIC arrives without it */
 }
 
 /*
- * The kernel destroys what was made on a file before it tells of its end: who reads a completion channel, or waits for it,
- * gets an error (the kernel's is EIO; here the end of a socket, as of a file). What was told before is read before.
+ * Ends the completion channels. The kernel destroys the objects of a file before it tells of the
+ * file's end: a read of a channel, or a wait for it, gets an error (the kernel's is EIO; here the
+ * end of a socket reads like the end of a file). Earlier events are read before.
  */
 static void dev_channels_end(const struct sn_dev *dev)
 {
@@ -133,7 +134,10 @@ static void dev_channels_end(const struct sn_dev *dev)
 			shutdown(cq->attr.channel_fd, SHUT_WR);
 }
 
-/* An internal error is told at once; the end of a file, whatever was told before, when it is there. */
+/*
+ * Tells an internal error at once, and the end of a file, whatever was told before, when it has
+ * come.
+ */
 static void dev_state_events(struct sn_dev *dev)
 {
 	uint32_t state = atomic_load(&dev->nic->state);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* One opened user context on one NIC, in this process. Lock held. */
+/* An opened user context on one NIC, in this process. Lock held. */
 #ifndef SIMNIC_DEVICE_DEV_H
 #define SIMNIC_DEVICE_DEV_H
 
@@ -19,14 +19,14 @@ struct sn_dev {
 	struct sn_nic *nic;
 	bool broken;	   /* told of an internal error */
 	bool fatal;	   /* saw an internal error: this context never works again */
-	bool leaving;	   /* its commands fail, and its turn is to come: struct sn_removal */
+	bool leaving;	   /* commands fail, and the turn is yet to come: struct sn_removal */
 	bool gone, warned; /* the kernel destroyed what it had, has said that it will */
-	uint32_t file;	   /* how many were opened before it */
+	uint32_t file;	   /* number of files opened before it */
 	int async_fd;
 	uint32_t event_gen, port_was_up, gid_gen, pkey_gen, incarnation;
 	struct sn_qp *qps;
-	uint32_t scans;			  /* of the registers, so far */
-	struct sn_uar *uars, **uar_at;	  /* as a list, and by index */
+	uint32_t scans;			  /* number of scans of the registers so far */
+	struct sn_uar *uars, **uar_at;	  /* a list, and a table by index */
 	uint32_t n_uar_at, n_reg_unknown; /* QPs of any register */
 	struct {
 		void *reg, *info; /* pages of the program; NULL: it has none */
@@ -35,13 +35,13 @@ struct sn_dev {
 	struct sn_cq *cqs;
 	struct sn_srq *srqs;
 	struct sn_mr *mr[SN_MR_BUCKETS];
-	uint32_t kept_keys[SN_KEPT_KEYS], n_kept_keys; /* of regions that are no more */
+	uint32_t kept_keys[SN_KEPT_KEYS], n_kept_keys; /* keys of regions that are gone */
 };
 
 bool sn_dev_stands_still(const struct sn_dev *dev);
 /* Raises the asynchronous events of what happened to the NIC since the last call. */
 void sn_dev_raise_events(struct sn_dev *dev);
-uint64_t sn_dev_next_turn_ns(void); /* of those that leave; UINT64_MAX: none */
+uint64_t sn_dev_next_turn_ns(void); /* next turn among leaving devices; UINT64_MAX: none */
 /* Writes one event into an event file; count, if not NULL, is how many there were. */
 void sn_async_event(int fd, uint64_t element, uint32_t type, uint32_t *count);
 

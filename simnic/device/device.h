@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The seam inside simnic: what the command side (host/: decodes ioctls, owns handles and fds) asks of
- * the device side (this folder: rings, wire, timers). The other headers here are not for host/.
+ * The seam inside simnic: the calls of the command side (host/: decodes ioctls, owns handles and
+ * fds) to the device side (this folder: rings, wire, timers). The other headers here are not for
+ * host/.
  *
- * Locking: every function here takes the process-wide device mutex (priority inheriting), which the
- * device thread holds while it works a batch. Commands are called from application threads.
- * All return 0 or -errno. The cost of a command, and death of a NIC, are the command side's to
- * apply (before it calls here) except where said.
+ * Locking: every function here takes the process-wide device mutex (priority inheriting), which
+ * the device thread holds while it works a batch. Commands are called from application threads.
+ * All return 0 or -errno. The command side applies the cost of a command, and death of a NIC,
+ * before it calls here, except where said.
  */
 #ifndef SIMNIC_DEVICE_H
 #define SIMNIC_DEVICE_H
 
 #include "simnic/fabric/fabric.h"
 
-#define SN_BFREGS_PER_UAR 2 /* as the kernel numbers them; libmlx5 counts 4 per page */
+#define SN_BFREGS_PER_UAR 2 /* the kernel's numbering; libmlx5 counts 4 per page */
 
-struct sn_dev; /* one opened user context on one NIC, in this process */
+struct sn_dev; /* an opened user context on one NIC, in this process */
 
 /* Called once per process by the preload library at first open; again in a fork's child. */
 int sn_device_start(struct sn_fabric *fabric, uint32_t host);
@@ -39,7 +40,7 @@ struct sn_cq_attr {
 	int channel_fd;	      /* device end of the completion channel's socket pair, or -1 */
 	int async_fd;	      /* device end of the file of asynchronous events */
 	uint64_t user_handle; /* element of completion and asynchronous events */
-	uint32_t vector;      /* its interrupt; tests ask for it */
+	uint32_t vector;      /* completion vector; tests ask for it */
 };
 struct sn_cq;
 int sn_cq_create(struct sn_dev *dev, const struct sn_cq_attr *attr, uint32_t *cqn,
@@ -51,21 +52,24 @@ int sn_cq_destroy(struct sn_cq *cq, uint32_t *comp_events, uint32_t *async_event
 int sn_mr_reg(struct sn_dev *dev, uint32_t pdn, uint64_t addr, uint64_t length, uint64_t iova,
 	      uint32_t access, uint32_t *lkey, uint32_t *rkey);
 int sn_mr_dereg(struct sn_dev *dev, uint32_t lkey);
-/* What is written by it goes nowhere; the same on every NIC, and no region's. */
+/* The null key: the same on every NIC, and no region's. Writes by it go nowhere. */
 #define SN_NULL_KEY    0x00001700u
-#define SN_MAX_ENTRIES (1u << 16) /* of an indirect key */
+#define SN_MAX_ENTRIES (1u << 16) /* longest list of an indirect key */
 
 /* A key that stands for a part of another; length 0: for nothing yet. */
 struct sn_indirect {
 	uint32_t pdn, variant; /* the key's lowest eight bits */
-	uint32_t n_entries;    /* of a list that requests fill; 0: it has none */
+	uint32_t n_entries;    /* length of the list that requests fill; 0: no list */
 	uint64_t iova, length;
 	uint32_t access, of_key;
 	uint64_t of_va;
 };
 int sn_mr_reg_indirect(struct sn_dev *dev, const struct sn_indirect *want, uint32_t *key);
 
-/* A memory window, not bound to anything yet. Each bind changes its key: any of them names it when it goes. */
+/*
+ * A memory window, not bound to anything yet. Each bind changes its key; sn_window_free() takes
+ * any of its keys.
+ */
 int sn_window_alloc(struct sn_dev *dev, uint32_t pdn, bool type2, uint32_t *rkey);
 int sn_window_free(struct sn_dev *dev, uint32_t rkey);
 
@@ -95,9 +99,9 @@ struct sn_qp_attr {
 	uint32_t sq_wqe_cnt; /* WQEBBs (64 bytes) */
 	uint32_t rq_wqe_cnt, rq_wqe_shift;
 	uint32_t uidx;
-	uint32_t bfreg_index; /* its doorbell register: uar index * 2 + 0 or 1; ~0: unknown */
+	uint32_t bfreg_index; /* doorbell register: uar index * 2 + 0 or 1; ~0: unknown */
 	bool sig_all;
-	bool scatter_to_cqe; /* from the create flags: requester (READ) and responder (receive) */
+	bool scatter_to_cqe; /* create flags: requester (READ) and responder (receive) */
 	bool scatter_to_cqe_send;
 	uint64_t user_handle;
 	int async_fd;
@@ -108,7 +112,7 @@ int sn_qp_create(struct sn_dev *dev, const struct sn_qp_attr *attr, uint32_t *qp
 struct ib_uverbs_modify_qp; /* rdma/ib_user_verbs.h */
 struct ib_uverbs_query_qp_resp;
 int sn_qp_modify(struct sn_qp *qp, const struct ib_uverbs_modify_qp *cmd);
-/* On a NIC with an internal error: changes the state only, and flushes nothing. */
+/* Changes the state of a QP on a NIC with an internal error, and flushes nothing. */
 int sn_qp_modify_dead(struct sn_qp *qp, uint32_t state);
 int sn_qp_query(struct sn_qp *qp, struct ib_uverbs_query_qp_resp *resp);
 int sn_qp_destroy(struct sn_qp *qp, uint32_t *async_events);

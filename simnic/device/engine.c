@@ -94,7 +94,10 @@ static bool engine_pkt_permitted(const struct sn_qp *qp, const struct sn_pkt *pk
 
 static void engine_dispatch(struct sn_pkt *pkt)
 {
-	/* What nobody takes is taken by any: it is lost, also where a queue pair has the same number here. */
+	/*
+	 * A packet that no process owns is taken by any, and is lost, even if a queue pair has the
+	 * same number here.
+	 */
 	struct sn_qp *qp =
 		pkt->dst_host == sn_engine.host ? sn_qp_find(pkt->dst_nic, pkt->dst_qpn) : NULL;
 	bool arrives = engine_pkt_arrives(pkt) || sn_psn_cut_short(pkt);
@@ -148,7 +151,7 @@ static bool engine_late(void)
 	return n > 0;
 }
 
-/* What has come to the end of a long cable. */
+/* Dispatches packets that have come to the end of a long cable. */
 static bool engine_lines(void)
 {
 	struct sn_fabric *f = sn_engine.fabric;
@@ -183,7 +186,7 @@ static bool engine_run_qp(struct sn_qp *qp)
 	return worked;
 }
 
-/* Its own timer may be due before all others. */
+/* Puts the queue pair to rest until an answer. Its own timer may be due before all others. */
 static void engine_await(struct sn_qp *qp)
 {
 	sn_qp_unset(qp, SN_BUSY);
@@ -193,8 +196,8 @@ static void engine_await(struct sn_qp *qp)
 }
 
 /*
- * Whoever had its turn comes behind those that had none, as where a line is full the first that ask get
- * all of it. The lists are the caller's.
+ * Moves the queue pair to the caller's list of those that had their turn, which comes behind those
+ * that had none. Otherwise, where a line is full, the first that ask get all of it.
  */
 static void engine_had_its_turn(struct sn_qp *qp, struct sn_qp **served)
 {
@@ -268,7 +271,7 @@ static void engine_waiting_qps(void)
 }
 
 /*
- * Receives that are posted to a QP in the error state are flushed, too, but ring nobody. Thousands of
+ * Flushes receives that are posted to a QP in the error state, as they ring nobody. Thousands of
  * such QPs are looked at ever less often: a NIC that moves all its connections has them.
  */
 static bool engine_dead_qps(void)
@@ -379,8 +382,8 @@ static bool engine_round(void)
 }
 
 /*
- * What the thread does to the application's memory is DMA, ordered by doorbells and owner bits
- * that libmlx5 handles uninstrumented: ThreadSanitizer would call all of it races.
+ * Hides DMA from ThreadSanitizer. The thread's accesses to the application's memory are ordered by
+ * doorbells and owner bits that libmlx5 handles uninstrumented: all of it would count as races.
  */
 #ifdef __SANITIZE_THREAD__
 void AnnotateIgnoreReadsBegin(const char *file, int line);
@@ -398,8 +401,9 @@ static void engine_hide_dma(void)
 #endif
 
 /*
- * Ahead of programs that poll, but never to their exclusion: real-time device threads of a few
- * processes, each napping for microseconds, left the programs of two cores no time to give them work.
+ * Puts the device ahead of programs that poll, but never to their exclusion. Real-time device
+ * threads of a few processes, each napping for microseconds, left the programs of two cores no
+ * time to give them work.
  */
 static void engine_become_device(void)
 {
@@ -505,7 +509,9 @@ int sn_device_start(struct sn_fabric *fabric, uint32_t host)
 	return slot < 0 ? slot : 0;
 }
 
-/* In the child: the parent's thread does not exist here, and its objects are the parent's. */
+/*
+ * Called in the child: the parent's thread does not exist here, and its objects are the parent's.
+ */
 void sn_device_forget_after_fork(void)
 {
 	memset(&sn_engine, 0, sizeof(sn_engine));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The device engine of this process. Everything in this folder is protected by sn_lock()
- * (priority inheriting): commands of application threads take it, the device thread holds it for a batch.
+ * The device engine of this process. Everything in this folder is protected by sn_lock() (priority
+ * inheriting): commands of application threads take it, the device thread holds it for a batch.
  * Rings, doorbell records and registers are the application's memory and are read with acquire
  * after the register store that announced them.
  */
@@ -34,11 +34,11 @@ struct sn_engine {
 	uint64_t now_ns;
 	uint64_t dice; /* of sn_psn_dice() */
 	struct sn_atomic atomic[SN_MAX_NICS];
-	uint32_t n_atomics; /* of those, that are under way */
+	uint32_t n_atomics; /* number of atomics under way */
 	_Atomic uint64_t protocol_errors;
 	struct sn_stage stage, datagrams;
 	struct sn_posted_queue posted[SN_MAX_NICS];
-	uint64_t n_posted;    /* in all of them */
+	uint64_t n_posted;    /* number of posted writes in all queues */
 	struct sn_pkt rx, tx; /* scratch of the device: one packet in, one out */
 	struct sn_wqe wqe;
 };
@@ -46,12 +46,14 @@ extern struct sn_engine sn_engine;
 
 void sn_lock(void);
 void sn_unlock(void);
-void sn_lock_forget(void); /* In the child of a fork. */
+void sn_lock_forget(void); /* called in the child of a fork */
 uint64_t sn_clock_ns(void);
 void sn_engine_kick(void);
-/* Under the lock: there is a thread, and a table for the QPs of this NIC. 0, or -errno. */
+/*
+ * Makes sure that there is a thread, and a table for the QPs of this NIC. Lock held. 0, or -errno.
+ */
 int sn_engine_serve(uint32_t nic);
-bool sn_engine_batch(void); /* one round of work; lock held; true: there was some */
+bool sn_engine_batch(void); /* does one round of work; lock held; true: there was some */
 void sn_protocol_error(const char *what, uint32_t qpn, uint64_t seen, uint64_t expected);
 
 #endif

@@ -13,7 +13,7 @@
 #define GEN_PULLS	((1u << SN_GEN_SHIFT) - 1)
 #define GEN_WAIT_NS	5000
 #define GEN_ASK_NS	1000000ULL     /* a pull takes microseconds: does the puller run? */
-#define GEN_WAIT_MAX_NS 10000000000ULL /* its number is another's by now */
+#define GEN_WAIT_MAX_NS 10000000000ULL /* after this the puller's process number is another's */
 
 static _Atomic uint64_t *gen_word(uint32_t host, uint32_t nic, uint32_t qpn)
 {
@@ -30,8 +30,9 @@ void sn_gen_begin(struct sn_qp *qp)
 }
 
 /*
- * The only one that pulls from this QP is the process of the QP that it is connected to. Where that is stopped, what it
- * read is read, and it asks again before it reads more; one that only has no processor may be in the middle of it.
+ * True if nobody can be pulling from this QP: the process of the QP that it is connected to is
+ * gone or stopped. A stopped process has read what it read, and asks again before it reads more. A
+ * process without a processor may be in the middle of a pull.
  */
 static bool nobody_pulls(const struct sn_qp *qp)
 {
@@ -53,7 +54,8 @@ void sn_gen_end(struct sn_qp *qp)
 		waited = sn_clock_ns() - start;
 		if (waited > GEN_WAIT_MAX_NS || (waited > ask && nobody_pulls(qp)))
 			break;
-		if (waited > ask) /* asking reads files: who waits for a processor needs it more */
+		/* asking reads files: a process that waits for a processor needs it more */
+		if (waited > ask)
 			ask = waited + GEN_ASK_NS;
 		nanosleep(&nap, NULL);
 	}

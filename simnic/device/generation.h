@@ -12,7 +12,10 @@
 struct sn_qp;
 
 void sn_gen_begin(struct sn_qp *qp);
-/* From here on nobody reads this QP's payload any more: the buffers are the application's. */
+/*
+ * Ends the generation: nobody reads this QP's payload any more, and the buffers are the
+ * application's.
+ */
 void sn_gen_end(struct sn_qp *qp);
 /* False: the generation that the packet names is over. */
 bool sn_gen_pull_begin(const struct sn_pkt *pkt);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Indirect keys, as mlx5dv_create_mkey() makes them. A request says which attributes of the key it changes (mask) and, with
- * a translation offset, from which entry on the list; entries go four at a time, as they are 64 bytes then. (Linux: an
- * offset in mlx5e's NVMe-TCP receive path, MLX5_UMR_KLM_NUM_ENTRIES_ALIGNMENT; the alignment, MLX5_IB_UMR_XLT_ALIGNMENT.)
- * The rights for the remote end are the key's; what an entry names needs to be of the same protection domain, and writable
- * by the NIC where it is written (rdma-core's test_mlx5_mkey.py writes by a key over a region with local write alone).
+ * Indirect keys, as mlx5dv_create_mkey() makes them. A request names the attributes of the key
+ * that it changes (mask) and, with a translation offset, the first entry of the list that it
+ * changes. Entries go four at a time, as they are 64 bytes then. (Linux: an offset in mlx5e's
+ * NVMe-TCP receive path, MLX5_UMR_KLM_NUM_ENTRIES_ALIGNMENT; the alignment,
+ * MLX5_IB_UMR_XLT_ALIGNMENT.) The rights for the remote end are the key's. The key of an entry
+ * needs the same protection domain, and must be writable by the NIC where it is written
+ * (rdma-core's test_mlx5_mkey.py writes by a key over a region with local write alone).
  */
 #include "simnic/device/indirect.h"
 
@@ -148,7 +150,7 @@ uint8_t sn_indirect_change(struct sn_qp *qp, const struct sn_umr *umr)
 
 	if (!may_change(qp, list, umr))
 		return MLX5_CQE_SYNDROME_MW_BIND_ERR;
-	sn_posted_push(qp->dev); /* by the old entries nothing is written any more */
+	sn_posted_push(qp->dev); /* the old entries' writes land before the change */
 	set_rights(list, umr);
 	set_entries(list, umr,
 		    sn_nic_quirk(qp->dev->nic, SN_QUIRK_UMR_OFFSET_IGNORED) ? 0 : umr->first);
@@ -170,7 +172,10 @@ static uint64_t entry_bytes(const struct sn_entry *entry)
 	return entry->length ? entry->length : 1u << 31;
 }
 
-/* An entry names a region, or the null key: lists of lists are not simulated, and windows are for the remote end alone. */
+/*
+ * Translates an entry, which names a region or the null key: lists of lists are not simulated, and
+ * windows are for the remote end alone.
+ */
 static uint64_t entry_at(struct sn_dev *dev, const struct sn_mr *list, const struct sn_entry *entry,
 			 uint64_t offset, uint64_t len, uint32_t access)
 {

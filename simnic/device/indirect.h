@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Indirect keys: each stands for a list of parts of other keys (KLM), one behind the other, and the list is changed by
- * requests in a send queue (UMR). Lock held.
+ * Indirect keys: each stands for a list of parts of other keys (KLM), one behind the other.
+ * Requests in a send queue (UMR) change the list. Lock held.
  */
 #ifndef SIMNIC_DEVICE_INDIRECT_H
 #define SIMNIC_DEVICE_INDIRECT_H
@@ -23,7 +23,7 @@ struct sn_entry {
 
 /* A UMR request to such a key. */
 struct sn_umr {
-	uint32_t key; /* as it was until now */
+	uint32_t key; /* the key before the request */
 	uint8_t tag, flags, rights;
 	bool free;
 	uint64_t mask, iova, length; /* mask: what of the key it changes */
@@ -31,11 +31,14 @@ struct sn_umr {
 	const struct mlx5_wqe_umr_klm_seg *entries;
 };
 
-/* ds: of the whole request, in segments of 16 bytes. entries stay in @raw. false: malformed, or not simulated. */
+/*
+ * ds: length of the whole request, in segments of 16 bytes. entries stay in @raw. false:
+ * malformed, or not simulated.
+ */
 bool sn_umr_decode(const uint8_t *raw, uint32_t ds, struct sn_umr *umr);
 /* 0, or the syndrome of its completion: then nothing was changed. */
 uint8_t sn_indirect_change(struct sn_qp *qp, const struct sn_umr *umr);
-/* As sn_mr_pieces(), of what is known to be within the key; offset: from its first byte. */
+/* sn_mr_pieces() for bytes known to be within the key; offset: from its first byte. */
 int sn_indirect_pieces(struct sn_dev *dev, const struct sn_mr *list, uint64_t offset, uint64_t len,
 		       uint32_t access, struct iovec *iov, uint32_t max);
 

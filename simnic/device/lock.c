@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The device's lock. It inherits priority: the device goes before whoever holds the lock. The device
- * may be a process of its own (apart.h), which the C library takes for another thread, so the futex
- * is asked directly, with the number that the kernel knows.
+ * The device's lock. It inherits priority: the holder runs with the device's. The device may be a
+ * process of its own (apart.h), which the C library takes for another thread, so the futex is
+ * asked directly, with the number that the kernel knows.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -33,7 +33,7 @@ void sn_lock_forget(void)
 	pthread_mutex_init(&lock, NULL);
 }
 #else
-#define NAP_NS 20000 /* on a kernel without priority inheritance */
+#define NAP_NS 20000 /* nap on a kernel without priority inheritance */
 
 static _Atomic uint32_t lock; /* 0: free; else its holder's thread number, and the kernel's bits */
 

@@ -61,7 +61,7 @@ static uint64_t mr_at(struct sn_dev *dev, const struct sn_mr *mr, uint64_t va, u
 	return 0;
 }
 
-/* By the null key itself nobody else reads or writes: it is given to all. */
+/* Translates for the null key itself, which is given to all: remote ends may not use it. */
 static uint64_t null_at(uint64_t len, uint32_t access)
 {
 	const uint32_t remote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |

@@ -21,27 +21,28 @@ struct sn_mr {
 	uint32_t key, pdn, access;
 	uint64_t addr, length, iova;
 	bool own_command; /* the kernel's driver does not know it */
-	/* of a window: what it is bound to; who bound it */
+	/* windows: the region's key and address, and the QP that bound it */
 	uint32_t of_key, qpn;
 	uint64_t of_va;
-	/* of an indirect key; free: it names nothing, whatever its list says */
+	/* indirect keys; free: it names nothing, whatever its list says */
 	bool free;
 	uint32_t n_entries;
 	struct sn_entry entries[];
 };
 
 /*
- * Where the bytes are in this process, in at most max pieces: an indirect key's are in several places. Their number, or
- * -EACCES: IBA 10.6.3 forbids it, or there are more.
+ * Finds the bytes in this process, in at most max pieces: an indirect key's bytes are in several
+ * places. Returns the number of pieces, or -EACCES: IBA 10.6.3 forbids the access, or there are
+ * more pieces.
  */
 int sn_mr_pieces(struct sn_dev *dev, uint32_t key, uint32_t pdn, uint64_t va, uint64_t len,
 		 uint32_t access, struct iovec *iov, uint32_t max);
-/* The same, of one piece: its address, or 0. */
+/* sn_mr_pieces() for bytes in one piece: its address, or 0. */
 uint64_t sn_mr_translate(struct sn_dev *dev, uint32_t key, uint32_t pdn, uint64_t va, uint64_t len,
 			 uint32_t access);
-/* Under a key that nobody had; variant: its lowest eight bits. */
+/* Adds the region under a new key; variant: the key's lowest eight bits. */
 void sn_mr_add(struct sn_dev *dev, struct sn_mr *mr, uint8_t variant);
-/* Whatever its lowest eight bits are now; or NULL. */
+/* Finds a region by its key's index, whatever the lowest eight bits are now. NULL: none. */
 struct sn_mr *sn_mr_of_index(struct sn_dev *dev, uint32_t key);
 void sn_mr_free_all(struct sn_dev *dev);
 

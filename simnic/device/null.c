@@ -7,7 +7,8 @@
 #include "simnic/device/null.h"
 
 #define NULL_BYTES (2ULL << 30) /* the longest part of a list, and the longest message */
-#define SINK_KEPT  (4ULL << 20) /* of what was written: more is given back before the next use */
+/* bytes of the sink that are kept; more is given back before the next use */
+#define SINK_KEPT (4ULL << 20)
 
 static uint8_t *sink, *zeros;
 static uint64_t sunk;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Posted writes: payload that is still on its way when its completion is in memory already, as on
- * PCIe where the two go to different places (a GPU's memory, the host's). What a NIC reads itself
- * pushes what it wrote before ahead of it (PCIe base specification 2.4.1: nothing that is read
- * passes posted writes); what another NIC reads does not. Only for NICs with posted_ns, which
- * `simnicctl posted-writes` sets. With posted_lost all goes to the host's memory: completions come behind
- * payload, and a NIC that loses its bus loses what it has acknowledged and not written yet.
+ * PCIe where the two go to different places (a GPU's memory, the host's). A NIC's own reads push
+ * its earlier writes ahead of them (PCIe base specification 2.4.1: nothing that is read passes
+ * posted writes); another NIC's reads do not. Only for NICs with posted_ns, which `simnicctl
+ * posted-writes` sets. With posted_lost all goes to the host's memory: completions come behind
+ * payload, and a NIC that loses its bus loses payload that it has acknowledged and not written
+ * yet.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -53,13 +54,16 @@ static bool died_with_it(const struct sn_nic *nic)
 {
 	uint32_t pci = atomic_load(&nic->pci);
 
-	/* who is taken away in order loses its bus behind its queue pairs */
+	/* a NIC that is taken away in order loses its bus after its queue pairs */
 	return atomic_load(&nic->posted.lost) &&
 	       (pci == SN_PCI_ALL_ONES ||
 		(pci == SN_PCI_NO_MASTER && atomic_load(&nic->state) != SN_NIC_DISASSOCIATED));
 }
 
-/* By the kernel: memory that was unmapped meanwhile takes nothing, and nobody dies of it. */
+/*
+ * Lands the oldest write through the kernel: memory that was unmapped meanwhile takes nothing, and
+ * nobody dies of it.
+ */
 static void queue_land_first(struct sn_posted_queue *queue)
 {
 	struct sn_posted *posted = queue->first;
@@ -132,7 +136,10 @@ static uint64_t lag_of(const struct sn_qp *qp, const struct sn_pkt *pkt)
 	return lag_ns;
 }
 
-/* As sn_wire_land(); the payload is taken off the wire now, and is in memory later. */
+/*
+ * sn_wire_land() for NICs with posted writes: the payload is taken off the wire now, and is in
+ * memory later.
+ */
 int sn_posted_land(const struct sn_qp *qp, const struct sn_pkt *pkt, const struct iovec *dst,
 		   uint32_t n_dst, struct sn_span *span)
 {

@@ -13,18 +13,19 @@ struct sn_posted;
 struct sn_qp;
 struct sn_span;
 
-/* What a NIC wrote that is not in memory yet, oldest first. */
+/* A NIC's writes that are not in memory yet, oldest first. */
 struct sn_posted_queue {
 	struct sn_posted *first, *last;
 };
 
 int sn_posted_land(const struct sn_qp *qp, const struct sn_pkt *pkt, const struct iovec *dst,
 		   uint32_t n_dst, struct sn_span *span);
-void sn_posted_push(const struct sn_dev *dev); /* all that its NIC wrote is in memory then */
-/* The same, if something of it goes where this is. */
+void sn_posted_push(const struct sn_dev *dev); /* writes all that its NIC has posted to memory */
+/* Writes all, if a posted write of the NIC goes to these bytes. */
 void sn_posted_push_under(const struct sn_dev *dev, const struct iovec *iov, uint32_t n);
-void sn_posted_push_completion(const struct sn_dev *dev); /* one is about to be written */
-bool sn_posted_run(void);				  /* what is due */
-uint64_t sn_posted_next_ns(void); /* when the next one is; UINT64_MAX: none */
+/* called before a completion is written */
+void sn_posted_push_completion(const struct sn_dev *dev);
+bool sn_posted_run(void);	  /* lands writes that are due */
+uint64_t sn_posted_next_ns(void); /* time of the next one; UINT64_MAX: none */
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Packet sequence numbers: those of messages at the requester, the expected one at the responder. */
+/*
+ * Packet sequence numbers: those of messages at the requester, and the expected one at the
+ * responder.
+ */
 #include "simnic/device/psn.h"
 
 #include "simnic/device/dev.h"
@@ -8,7 +11,7 @@
 #include "simnic/device/wire.h"
 #include "simnic/fabric/nic.h"
 
-#define STALE_PACKETS 3 /* stale-psn: so far behind */
+#define STALE_PACKETS 3 /* stale-psn: packets by which the told PSN lags */
 
 uint32_t sn_psn_packets(const struct sn_pkt *pkt)
 {
@@ -139,7 +142,10 @@ uint32_t sn_psn_next_send(const struct sn_qp *qp)
 
 /* ---- responder ------------------------------------------------------------------------------ */
 
-/* IBA 9.8.2.2.1: on UC each message begins anew. What comes in ERR comes by a quirk. A piece is one packet. */
+/*
+ * Number of the message's packets that are here already. IBA 9.8.2.2.1: on UC each message begins
+ * anew. Packets that come in ERR come by a quirk. A piece is one packet.
+ */
 static uint32_t packets_there(const struct sn_qp *qp, const struct sn_pkt *pkt)
 {
 	if (pkt->flags & SN_PKT_F_PIECE)

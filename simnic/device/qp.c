@@ -64,7 +64,7 @@ static bool state_sends(enum ibv_qp_state state)
 	return state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE;
 }
 
-/* Its registers, or for ERR its receive record, have to be polled. */
+/* True if its registers, or for ERR its receive record, have to be polled. */
 static bool state_is_active(enum ibv_qp_state state)
 {
 	return state_sends(state) || state == IBV_QPS_ERR;
@@ -164,7 +164,7 @@ static bool flush_receives(struct sn_qp *qp)
 	return worked;
 }
 
-/* In ERR everything that is posted later is flushed too (IBA 10.3.1.7). */
+/* Flushes in ERR, later posts included (IBA 10.3.1.7). */
 bool sn_qp_flush(struct sn_qp *qp)
 {
 	bool worked = false;
@@ -182,8 +182,8 @@ bool sn_qp_flush_posted(struct sn_qp *qp)
 }
 
 /*
- * To ERR, without a completion yet. From a shared queue it takes nothing any more (IBA 10.3.1.6):
- * its owner hears so, as no flush tells him.
+ * Goes to ERR, without a completion yet. The QP takes nothing more from a shared queue (IBA
+ * 10.3.1.6): an event tells its owner, as no flush does.
  */
 void sn_qp_stop(struct sn_qp *qp)
 {
@@ -313,7 +313,7 @@ static void qp_destroy_locked(struct sn_qp *qp)
 {
 	uint16_t owner = (uint16_t)(sn_engine.slot + 1);
 
-	sn_uar_scan_of(qp); /* its last doorbells must not be taken for another's */
+	sn_uar_scan_of(qp); /* the last doorbells must not be taken for another QP's */
 	sn_posted_push(qp->dev);
 	qp_set_state(qp, IBV_QPS_RESET);
 	for (int list = 0; list < SN_LISTS; list++)
@@ -367,7 +367,7 @@ static bool transition_allowed(enum ibv_qp_state from, enum ibv_qp_state to)
 	return false;
 }
 
-/* Which attributes a transition needs and allows is the command side's to know. */
+/* Checks values. The command side knows which attributes a transition needs and allows. */
 static int modify_check(const struct sn_qp *qp, const struct ib_uverbs_modify_qp *cmd,
 			enum ibv_qp_state to)
 {
@@ -517,7 +517,8 @@ int sn_qp_query(struct sn_qp *qp, struct ib_uverbs_query_qp_resp *resp)
 	resp->alt_pkey_index = qp->alt.pkey_index;
 	resp->alt_port_num = qp->alt.port;
 	resp->alt_timeout = qp->alt.timeout;
-	resp->max_recv_wr = qp->attr.rq_wqe_cnt; /* as the kernel's driver: what fits the ring */
+	/* the size of the ring, as the kernel's driver says */
+	resp->max_recv_wr = qp->attr.rq_wqe_cnt;
 	resp->qkey = qp->qkey;
 	resp->rq_psn = sn_psn_expected(qp);
 	resp->sq_psn = state_is_active(qp->state) ? sn_psn_next_send(qp) : qp->sq_psn;

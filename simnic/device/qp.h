@@ -13,16 +13,18 @@
 
 struct sn_dev;
 
-/* What the device thread knows of a QP that is not at rest; one may be in several. */
+/* The device thread's lists of QPs that are not at rest; a QP may be in several. */
 enum sn_list {
-	SN_BUSY, /* has anything to do: looked at in each batch */
-	SN_WAITING, /* only for answers to what it sent: looked at when the next timer of them is due */
-	SN_DEAD, /* in the error state, where only receives may be posted unnoticed: now and then */
+	SN_BUSY, /* QPs with anything to do: looked at in each batch */
+	/* QPs that only wait for answers: looked at when the next timer among them is due */
+	SN_WAITING,
+	/* QPs in the error state, where receives may be posted unnoticed: looked at now and then */
+	SN_DEAD,
 	SN_LISTS,
 };
 
 struct sn_place {
-	struct sn_qp *next, **link; /* link: what points to it; NULL: it is not in the list */
+	struct sn_qp *next, **link; /* link: the pointer to this QP; NULL: not in the list */
 };
 
 struct sn_qp {
@@ -62,11 +64,11 @@ void sn_qp_set_busy(struct sn_qp *qp);
 void sn_qp_stop(struct sn_qp *qp);
 void sn_qp_enter_error(struct sn_qp *qp); /* and flush */
 bool sn_qp_flush(struct sn_qp *qp);
-/* The same, of what was posted in ERR. */
+/* sn_qp_flush() for requests that were posted in ERR. */
 bool sn_qp_flush_posted(struct sn_qp *qp);
 void sn_qp_free_all(struct sn_dev *dev);
 bool sn_qp_needs_work(const struct sn_qp *qp);
-bool sn_qp_waits(const struct sn_qp *qp); /* for answers, and for nothing else */
+bool sn_qp_waits(const struct sn_qp *qp); /* true: waits for answers, and for nothing else */
 
 static inline bool sn_qp_is_connected(const struct sn_qp *qp)
 {

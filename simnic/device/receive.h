@@ -13,8 +13,12 @@ enum sn_rq_verdict { SN_RQ_OK, SN_RQ_EMPTY, SN_RQ_TOO_LONG, SN_RQ_PROT, SN_RQ_LO
 enum sn_rq_verdict sn_rq_consume(struct sn_qp *qp, const struct sn_pkt *pkt, const void *grh);
 bool sn_rq_ready(const struct sn_qp *qp);
 void sn_rq_complete_imm(struct sn_qp *qp, const struct sn_pkt *pkt);
-void sn_rq_fail(struct sn_qp *qp, uint8_t syndrome); /* takes one, completes it with an error */
-/* To ERR: the receive of a shared queue that this queue pair has begun to fill. */
+/* takes a receive, completes it with an error */
+void sn_rq_fail(struct sn_qp *qp, uint8_t syndrome);
+/*
+ * Flushes, on the way to ERR, the receive of a shared queue that this queue pair has begun to
+ * fill.
+ */
 void sn_rq_flush_held(struct sn_qp *qp);
 /* Writes a completion with an error for the receive at @idx. */
 void sn_rq_err(struct sn_qp *qp, uint16_t idx, uint8_t syndrome);

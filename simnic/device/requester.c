@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Requester: send queue to wire. A window of messages, each with the PSNs of its packets; on a timeout,
- * a sequence error or RNR it goes back to the first packet that has no acknowledgement (IBA 9.7.8). Messages retire strictly in order.
+ * The requester: send queue to wire. It has a window of messages, each with the PSNs of its
+ * packets. After a timeout, a sequence error or RNR it goes back to the first packet that has no
+ * acknowledgement (IBA 9.7.8). Messages retire strictly in order.
  */
 #include <errno.h>
 #include <string.h>
@@ -23,9 +24,9 @@
 #define TIMEOUT_UNIT_NS 4096 /* IBA 9.7.6.1.3: 4.096 us * 2^timeout */
 #define SEND_BATCH	64   /* requests per turn and QP */
 #define RNR_FOREVER	7
-#define UMR_LATE_NS	40000 /* at most, from a UMR's turn to its effect */
-#define FENCE_MODES	0xe0  /* of fm_ce_se */
-#define UC_TIMEOUT	10    /* after which a message counts as sent */
+#define UMR_LATE_NS	40000 /* longest time from a UMR's turn to its effect */
+#define FENCE_MODES	0xe0  /* bits of fm_ce_se */
+#define UC_TIMEOUT	10    /* time-out after which a message counts as sent */
 
 enum req_step {
 	REQ_GO,
@@ -158,7 +159,7 @@ static enum req_step check_queue(const struct sn_qp *qp)
 		return REQ_IDLE;
 	if (qp->req.tx_tail - qp->req.tx_head == SN_WINDOW)
 		return REQ_WINDOW_FULL;
-	/* Behind one that will fail nothing is executed any more. */
+	/* Nothing behind a request that will fail is executed any more. */
 	if (qp->req.tx_tail != qp->req.tx_head && last->syndrome)
 		return REQ_IDLE;
 	return REQ_GO;
@@ -169,7 +170,10 @@ static enum req_step check_order(const struct sn_qp *qp, const struct sn_wqe *wq
 	if ((wqe->fm_ce_se & MLX5_WQE_CTRL_FENCE) && qp->req.rd_outstanding &&
 	    !sn_nic_quirk(qp->dev->nic, SN_QUIRK_FENCE_IGNORED))
 		return REQ_SEND_FENCE;
-	/* Any fence waits for UMRs, the small one (MLX5_WQE_CTRL_INITIATOR_SMALL_FENCE) for them alone. */
+	/*
+	 * Any fence waits for UMRs; the small one (MLX5_WQE_CTRL_INITIATOR_SMALL_FENCE) waits for
+	 * them alone.
+	 */
 	if ((wqe->fm_ce_se & FENCE_MODES) && qp->req.umr_ns)
 		return REQ_SEND_FENCE;
 	if (opcode_reads(wqe->opcode) && qp->req.rd_outstanding >= qp->max_rd_atomic)
@@ -265,8 +269,9 @@ static int list_payload(struct sn_pkt *pkt, const struct iovec *iov, int n)
 }
 
 /*
- * Nobody tells an unreliable connection when its buffer was read: its payload is copied at its departure, packet by
- * packet where the cable is long.
+ * True if a UC message has left whole with this packet. Nobody tells an unreliable connection that
+ * its buffer was read, so its payload is copied at departure, packet by packet where the cable is
+ * long.
  */
 static bool leaves_whole(const struct sn_qp *qp, const struct sn_pkt *pkt)
 {
@@ -310,7 +315,7 @@ static void timer_start(struct sn_qp *qp)
 			sn_engine.now_ns + ((uint64_t)TIMEOUT_UNIT_NS << timeout) * percent / 100;
 }
 
-/* Of a long cable, packets; else messages. */
+/* Counts packets on a long cable, else messages. */
 static void count_sent(struct sn_qp *qp, struct sn_txe *tx, const struct sn_pkt *pkt)
 {
 	uint32_t upto = pkt->flags & SN_PKT_F_PIECE ? pkt->first + 1 : tx->packets;
@@ -400,7 +405,7 @@ static void umr_takes_effect(struct sn_qp *qp, struct sn_txe *tx)
 							  : MLX5_CQE_SYNDROME_MW_BIND_ERR;
 }
 
-/* In their order, up to one that fails; those that came meanwhile go along. */
+/* Lets UMRs take effect in their order, up to one that fails; UMRs that came meanwhile go along. */
 static bool umrs_run(struct sn_qp *qp)
 {
 	if (!qp->req.umr_ns || qp->req.umr_ns > sn_engine.now_ns || !waits_for_answer(qp))
@@ -492,7 +497,10 @@ static bool is_under_way(const struct sn_qp *qp)
 	return qp->req.tx_head != qp->req.tx_next || (qp->req.piece && qp->attr.type == IBV_QPT_RC);
 }
 
-/* What was not copied counts as sent, and whoever has not read it by now never does: it is lost. */
+/*
+ * Counts payload that was not copied as sent. A receiver that has not read it by now never does:
+ * it is lost.
+ */
 static void uc_timeout(struct sn_qp *qp)
 {
 	uint32_t i;

@@ -50,7 +50,10 @@ static bool uc_ends(const struct sn_qp *qp)
 	return qp->attr.type == IBV_QPT_UC && sn_nic_quirk(qp->dev->nic, SN_QUIRK_UC_ENDS);
 }
 
-/* IBA 9.8.2.2.1: a first or only packet begins anew, whatever came before; another goes on in order. */
+/*
+ * IBA 9.8.2.2.1: a first or only packet begins anew, whatever came before; any other goes on in
+ * order.
+ */
 static enum rsp_check check_uc(const struct sn_qp *qp, const struct sn_pkt *pkt, uint32_t begin)
 {
 	bool goes_on = pkt->flags & SN_PKT_F_PIECE && pkt->first;
@@ -78,7 +81,10 @@ static enum rsp_check check_packet(const struct sn_qp *qp, const struct sn_pkt *
 		return check_uc(qp, pkt, begin);
 	if (sn_psn_diff(last, qp->rsp.epsn) < 0)
 		return RSP_DUPLICATE;
-	/* Of one that begins earlier, the packets that were here are duplicates, and the others new. */
+	/*
+	 * A message that begins earlier has duplicates of the packets that were here, and new
+	 * packets.
+	 */
 	return sn_psn_diff(begin, qp->rsp.epsn) > 0 ? RSP_GAP : RSP_EXECUTE;
 }
 
@@ -101,9 +107,9 @@ static uint32_t right_needed(const struct sn_pkt *pkt)
 }
 
 /*
- * Was the QP set up for such an operation? Asked before the key is looked at, and of operations on zero
- * bytes, too, which have none (IBA 9.7.4.1.4, and "operation not supported by this receive queue" in
- * 11.6.2; Linux' rxe: check_op_valid() before check_rkey()).
+ * True if the QP was set up for such an operation. Asked before the key is looked at. Operations
+ * on zero bytes, which have no key, are asked too (IBA 9.7.4.1.4, and "operation not supported by
+ * this receive queue" in 11.6.2; Linux' rxe: check_op_valid() before check_rkey()).
  */
 static bool qp_supports(const struct sn_qp *qp, const struct sn_pkt *pkt)
 {
@@ -136,7 +142,10 @@ static void ack_later(struct sn_qp *qp)
 	sn_qp_set_busy(qp);
 }
 
-/* One acknowledgement covers all before it. A full inbox: try again in the next round. */
+/*
+ * Acknowledges all packets before the expected one. If the inbox is full, the next round tries
+ * again.
+ */
 static bool ack_now(struct sn_qp *qp)
 {
 	struct sn_pkt *pkt = answer(qp, SN_PKT_ACK, (qp->rsp.epsn - 1) & SN_PSN_MASK);
@@ -174,7 +183,7 @@ static enum rsp_verdict do_send(struct sn_qp *qp, const struct sn_pkt *pkt)
 	return RSP_LOST;
 }
 
-/* What the span takes of a message's pieces; their number. */
+/* Cuts the pieces of a message down to the span; returns the number of pieces. */
 static uint32_t cut_out(struct iovec *iov, uint32_t n, const struct sn_span *span)
 {
 	uint64_t left = span->to - span->from;
@@ -274,7 +283,10 @@ static bool answer_landed(struct sn_qp *qp)
 	return true;
 }
 
-/* What comes behind an atomic on its queue pair finds it done, and is answered behind it. */
+/*
+ * Finishes the atomic before later requests of its queue pair, which find it done and are answered
+ * behind it.
+ */
 static void finish_atomic(struct sn_qp *qp)
 {
 	sn_atomic_land_of(qp);
@@ -431,7 +443,10 @@ static void run_request(struct sn_qp *qp, const struct sn_pkt *pkt)
 	}
 }
 
-/* One sequence NAK per gap (IBA 9.7.5.2.3), or a whole window of them would come back. */
+/*
+ * Sends one sequence NAK per gap (IBA 9.7.5.2.3); otherwise a whole window of them would come
+ * back.
+ */
 static void gap(struct sn_qp *qp)
 {
 	if (qp->rsp.nak_sent)
@@ -479,7 +494,7 @@ static int send_read_chunk(struct sn_qp *qp, struct sn_rd *rd)
 	pkt->length = len;
 	pkt->raddr = rd->sent; /* offset in the answer */
 	pkt->flags = len == left ? SN_PKT_F_LAST : 0;
-	if (len) /* without a byte nothing is read, and nothing is pushed */
+	if (len) /* an empty response reads nothing, so it pushes nothing */
 		sn_posted_push(qp->dev);
 	rc = sn_stage_put(pkt, &src, 1, len);
 	if (!rc)

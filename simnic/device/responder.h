@@ -9,9 +9,9 @@ struct sn_qp;
 
 #define SN_RD_QUEUE 32 /* READs being answered per QP: a window of the peer, and re-reads */
 
-/* One READ that the responder is answering. */
+/* A READ that the responder is answering. */
 struct sn_rd {
-	uint32_t psn; /* of its first response */
+	uint32_t psn; /* PSN of the first response */
 	uint8_t mtu;
 	uint64_t addr, length, sent;
 };
@@ -22,19 +22,23 @@ struct sn_atomic_reply {
 	uint64_t result;
 };
 
-/* Its part of a QP. */
+/* The responder's part of a QP. */
 struct sn_responder {
 	uint16_t rq_cons;
-	uint32_t held; /* 1 + the receive of a shared queue that a part of a SEND is in; 0: none */
-	uint32_t epsn; /* the PSN that is expected next */
-	uint64_t executed; /* packets, since that was given */
+	uint32_t held;	   /* 1 + the shared queue's receive that holds a part of a SEND; 0: none */
+	uint32_t epsn;	   /* the PSN that is expected next */
+	uint64_t executed; /* packets executed since epsn was set */
 	bool ack_due, nak_sent;
 	uint32_t acks_held;
 	uint32_t rd_head, rd_tail;
 	struct sn_rd rd[SN_RD_QUEUE];
 	struct sn_atomic_reply replay[SN_MAX_RD_ATOMIC];
 	uint32_t replay_next;
-	bool answer_due; /* of the newest atomic: behind its write, or the requester would be the first to know */
+	/*
+	 * answer to the newest atomic is due: it goes behind the write, or the requester would be
+	 * the first to know
+	 */
+	bool answer_due;
 };
 
 void sn_responder_receive(struct sn_qp *qp, const struct sn_pkt *pkt);

@@ -9,10 +9,10 @@
 #include "simnic/fabric/packet.h"
 #include "simnic/fabric/proc.h"
 
-#define STAGE_LOST_NS 2000000000ULL /* longer: the receiver died with the slot */
-#define STAGE_WAIT_NS 10000000ULL   /* that a datagram waits for one */
+#define STAGE_LOST_NS 2000000000ULL /* age after which the receiver has died with the slot */
+#define STAGE_WAIT_NS 10000000ULL   /* time that a datagram waits for a slot */
 
-/* What says whose the packet's staging slot is. */
+/* The word that says whose the packet's staging slot is. */
 static _Atomic uint64_t *stage_word(const struct sn_pkt *pkt)
 {
 	struct sn_proc *from = &sn_engine.fabric->proc[pkt->src_proc % SN_MAX_PROCS];
@@ -66,7 +66,7 @@ static void stage_begin(struct sn_stage *stage)
 	stage->last_ns = sn_engine.now_ns;
 }
 
-/* Its ticket; 0: taken. */
+/* Takes a slot and returns its ticket; 0: the slot is taken. */
 static uint64_t stage_try(struct sn_stage *stage, uint32_t slot, _Atomic uint64_t *word)
 {
 	uint64_t held = atomic_load_explicit(word, memory_order_acquire);
@@ -117,7 +117,10 @@ static int stage_take_datagram(struct sn_pkt *pkt, void **payload)
 {
 	int rc = stage_take(pkt, &sn_engine.datagrams);
 
-	/* Nobody reads: a sender of hardware does not wait for that, and its datagram is lost there. */
+	/*
+	 * Nobody reads. A hardware sender would not wait for a reader, and its datagram would be
+	 * lost.
+	 */
 	if (rc && sn_engine.now_ns - sn_engine.datagrams.last_ns > STAGE_WAIT_NS)
 		return -ENOSPC;
 	if (rc)
@@ -151,7 +154,7 @@ void sn_stage_release(const struct sn_pkt *pkt)
 	uint64_t ticket = pkt->bounce_ticket;
 
 	if (pkt->flags & SN_PKT_F_LATE)
-		return; /* its payload is the fabric's */
+		return; /* the payload is the fabric's */
 	if (pkt->bounce && pkt->src_proc < SN_MAX_PROCS && pkt->bounce_slot < SN_BOUNCE_SLOTS)
 		atomic_compare_exchange_strong(stage_word(pkt), &ticket, 0);
 }

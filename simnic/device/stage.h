@@ -20,11 +20,16 @@ struct sn_stage {
 	uint64_t taken_ns[SN_BOUNCE_SLOTS], last_ns; /* last: of any */
 };
 
-/* Payload up to SN_STAGE_BYTES: inline when small, else staged. -EAGAIN: no slot free now; -ENOSPC: a datagram gets none. */
+/*
+ * Puts payload up to SN_STAGE_BYTES into the packet when small, else into a slot. -EAGAIN: no slot
+ * is free now; -ENOSPC: a datagram gets none.
+ */
 int sn_stage_put(struct sn_pkt *pkt, const struct iovec *src, uint32_t n_src, uint64_t bytes);
-/* Where a packet's payload lies in its sender's memory, or in the fabric; the number of pieces. */
+/*
+ * Finds a packet's payload in its sender's memory, or in the fabric; returns the number of pieces.
+ */
 uint32_t sn_stage_source(const struct sn_pkt *pkt, struct iovec *src);
-/* The slot must have been the packet's until the last byte was out of it. 0, or -ESTALE. */
+/* Checks that the slot was the packet's until its last byte was read. 0, or -ESTALE. */
 int sn_stage_check(const struct sn_pkt *pkt);
 /* Frees the slot that the packet holds, if any. */
 void sn_stage_release(const struct sn_pkt *pkt);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What tests may ask of the software ConnectX that runs in their own process. libsimnic.so is
- * preloaded, not linked: look these up with dlsym(RTLD_DEFAULT, "simnic_test_..."). Any thread.
+ * The calls of tests to the software ConnectX in their own process. libsimnic.so is preloaded, not
+ * linked: look these up with dlsym(RTLD_DEFAULT, "simnic_test_..."). Any thread.
  *
  * With SIMNIC_FREEZE=1 in the environment the device starts frozen: it raises port events, but
- * takes no doorbell and no packet and writes no CQE. Ring bytes, records and register stores
- * then stay as the poster left them.
+ * takes no doorbell and no packet and writes no CQE. Ring bytes, records and register stores then
+ * stay as the poster left them.
  */
 #ifndef SIMNIC_TESTING_H
 #define SIMNIC_TESTING_H
@@ -36,9 +36,8 @@ uint64_t simnic_test_protocol_errors(void);
 /* The process-wide number of a QP's doorbell register (uar index * 2 + r), or -ENOENT. */
 int simnic_test_qp_register(const char *ibdev, uint32_t qpn);
 
-/* Memory regions of this process, on any of its NICs, by which a byte of this range can be reached. */
+/* Number of memory regions of this process, on any of its NICs, that reach a byte of this range. */
 unsigned int simnic_test_reachable(const void *addr, uint64_t length);
-/* Those of one NIC. */
 /* Completion vectors that CQs of this process have on that NIC: a bit for each. */
 unsigned int simnic_test_cq_vectors(const char *ibdev);
 unsigned int simnic_test_reachable_by(const char *ibdev, const void *addr, uint64_t length);

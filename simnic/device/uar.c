@@ -211,7 +211,7 @@ static void blueflame_look(const struct sn_qp *qp, struct doorbell *db, bool sha
 	half->suspect_idx = db->idx;
 }
 
-/* What was copied into the register, unlike what came by a plain doorbell, goes astray. */
+/* Makes the copy in the register go astray, unlike a plain doorbell. */
 static void blueflame_tear(struct sn_qp *qp, const struct doorbell *db)
 {
 	qp->req.torn = __atomic_load_n(&db->mem[1], __ATOMIC_RELAXED) != 0;
@@ -364,7 +364,7 @@ static bool cq_doorbell_scan(struct sn_uar *uar)
 	return true;
 }
 
-/* What lies behind the last doorbell, if it is a request: not for a NIC to look at. */
+/* Takes the request behind the last doorbell, if there is one: no NIC may look there. */
 static void run_ahead(struct sn_qp *qp)
 {
 	uint32_t ctrl[2];

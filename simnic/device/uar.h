@@ -12,13 +12,14 @@ struct sn_qp;
 #define SN_BFREG_OFFSET 0x800
 #define SN_HALF_BYTES	(SN_BFREG_SIZE / 2)
 
-/* One half of a doorbell register, and a BlueFlame copy there that looked wrong. */
+/* Half of a doorbell register, and a BlueFlame copy there that looked wrong. */
 struct sn_uar_half {
-	uint64_t taken_ns;   /* the last doorbell */
-	uint64_t suspect_ns; /* since when; 0: none */
+	uint64_t taken_ns;   /* time of the last doorbell */
+	uint64_t suspect_ns; /* time since which it looks wrong; 0: it does not */
 	uint32_t suspect_qpn;
 	uint16_t suspect_idx;
-	uint64_t ring[SN_HALF_BYTES / 8]; /* what it should be; zero: not compared */
+	/* ring bytes that should be in the copy; zero: not compared */
+	uint64_t ring[SN_HALF_BYTES / 8];
 };
 
 struct sn_uar {
@@ -32,7 +33,7 @@ struct sn_uar {
 };
 
 void sn_uar_scan(struct sn_dev *dev, bool *worked);
-/* Of the QP's own register, if that is known. */
+/* Scans the QP's own register, if that is known. */
 void sn_uar_scan_of(const struct sn_qp *qp);
 void sn_uar_enter(struct sn_qp *qp);
 void sn_uar_leave(struct sn_qp *qp);

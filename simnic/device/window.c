@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Memory windows (IBA 10.6.7). A window has an index of its own in the table of keys; each bind gives it another tag, so
- * what was told of an earlier bind is dead. What it stands for is looked up at each access: a region that is gone takes
- * its windows' bytes along.
+ * Memory windows (IBA 10.6.7). A window has an index of its own in the table of keys. Each bind
+ * gives it another tag, so keys of earlier binds are dead. Each access looks up the region behind
+ * it: a region that is gone takes its windows' bytes along.
  */
 #include <errno.h>
 #include <infiniband/mlx5dv.h>
@@ -111,7 +111,10 @@ bool sn_bind_decode(const uint8_t *raw, uint32_t ds, struct sn_bind *bind)
 	return be32toh(klm.byte_count) == (uint32_t)bind->length;
 }
 
-/* IBA 10.6.7.2.2: the region is of the same domain, may be bound to, and may be written if the window may. */
+/*
+ * IBA 10.6.7.2.2: the region is of the same domain and may be bound to. It is writable if the
+ * window is.
+ */
 static bool may_bind(struct sn_dev *dev, const struct sn_mr *window, const struct sn_bind *bind)
 {
 	uint32_t needed = IBV_ACCESS_MW_BIND;
@@ -143,7 +146,7 @@ uint8_t sn_window_bind(struct sn_qp *qp, const struct sn_bind *bind)
 		return MLX5_CQE_SYNDROME_MW_BIND_ERR;
 	if (bind->free && sn_nic_quirk(qp->dev->nic, SN_QUIRK_UNBIND_IGNORED))
 		return 0;
-	sn_posted_push(qp->dev); /* by the old key nothing is written any more */
+	sn_posted_push(qp->dev); /* the old key's writes land before the change */
 	window->key = (window->key & ~(uint32_t)TAG_MASK) | bind->tag;
 	window->access = bind->free ? 0 : bind->access & REMOTE;
 	window->iova = bind->iova;

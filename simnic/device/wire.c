@@ -25,8 +25,8 @@
 #include "simnic/fabric/packet.h"
 #include "simnic/fabric/path.h"
 
-#define PULL_CHUNK (256 * 1024)	 /* between two looks at the link and the sender's QP */
-#define UNREAD_NS  5000000000ULL /* longer: its receiver has no such thread any more */
+#define PULL_CHUNK (256 * 1024)	 /* bytes between two looks at the link and the sender's QP */
+#define UNREAD_NS  5000000000ULL /* age after which the receiver has no device thread any more */
 
 /* ---- addresses ------------------------------------------------------------------------------ */
 
@@ -114,7 +114,7 @@ static void wire_count(struct sn_counters *count, const struct sn_pkt *pkt)
 		sn_fault_poll(sn_engine.fabric, sn_engine.now_ns);
 }
 
-/* What a NIC sends to itself no tenant of the fabric meets. */
+/* True if the packet is from a NIC to itself: no tenant of the fabric meets it. */
 static bool pkt_stays(const struct sn_pkt *pkt)
 {
 	return pkt->src_host == pkt->dst_host && pkt->src_nic == pkt->dst_nic;
@@ -165,8 +165,9 @@ static int pull_slice(const struct sn_pkt *pkt, int32_t pid, struct iovec *dst, 
 }
 
 /*
- * The link and the sender's QP are looked at again for every chunk: a fault can cut a message. Who has the sender's
- * slot is read before: what is still valid then was valid for that process, and not for one that died before it.
+ * Looks at the link and the sender's QP for every chunk: a fault can cut a message. The holder of
+ * the sender's slot is read first: checks that succeed later then hold for that process, and not
+ * for one that died before it.
  */
 static int pull_chunk(const struct sn_pkt *pkt, struct iovec *dst, uint32_t n_dst,
 		      struct iovec *src, uint32_t n_src, uint64_t bytes)
@@ -238,13 +239,16 @@ int sn_wire_land(const struct sn_pkt *pkt, const struct iovec *dst, uint32_t n_d
 	}
 	if (!sn_stage_check(pkt))
 		return rc;
-	span->from = begin; /* it may be another's that has come */
+	span->from = begin; /* the bytes that came may be another packet's */
 	return -ESTALE;
 }
 
 /* ---- sending, at last ----------------------------------------------------------------------- */
 
-/* Of a piece the sender's memory has the whole message: its own bytes are copied. */
+/*
+ * Copies the payload. The sender's memory has the whole message, of which a piece copies its own
+ * bytes.
+ */
 static void wire_copy_payload(const struct sn_pkt *pkt, void *to, uint64_t bytes)
 {
 	struct iovec src[SN_PKT_MAX_SGE], dst = { to, bytes };
@@ -253,7 +257,7 @@ static void wire_copy_payload(const struct sn_pkt *pkt, void *to, uint64_t bytes
 	sn_copy_pieces(&dst, 1, src, n, bytes);
 }
 
-/* A copy of all that is needed to deliver it later, without its sender. */
+/* Keeps a copy that can be delivered later, without its sender. */
 static int wire_hold(struct sn_pkt *pkt)
 {
 	struct sn_held *held = sn_held_begin(sn_engine.fabric, sn_engine.slot);
@@ -268,7 +272,7 @@ static int wire_hold(struct sn_pkt *pkt)
 	if (pkt->n_sge || pkt->bounce) {
 		wire_copy_payload(pkt, held->payload, kept);
 		held->pkt.n_sge = 0;
-		held->pkt.bounce = 1; /* who takes it has its own address for the payload */
+		held->pkt.bounce = 1; /* the receiver has its own address for the payload */
 		held->pkt.flags |= kept < bytes ? SN_PKT_F_CUT : 0;
 		held->pkt.part = (uint32_t)kept;
 	}
@@ -283,8 +287,8 @@ bool sn_wire_is_long(const struct sn_pkt *pkt)
 }
 
 /*
- * Answers to UC are no packets: they only free its sender early. What began as a whole message while the cable
- * was short goes so.
+ * The packet's long cable, or NULL. Answers to UC are no packets: they only free its sender early.
+ * Messages that began whole while the cable was short go so, too.
  */
 static struct sn_line *wire_line(const struct sn_qp *qp, const struct sn_pkt *pkt)
 {
@@ -298,16 +302,19 @@ static struct sn_line *wire_line(const struct sn_qp *qp, const struct sn_pkt *pk
 static void wire_copy_to(const struct sn_pkt *pkt, struct sn_line_slot *slot)
 {
 	memcpy(&slot->pkt, pkt, sizeof(*pkt));
-	slot->pkt.flags |= SN_PKT_F_LATE; /* its sender may be gone when it arrives */
+	slot->pkt.flags |= SN_PKT_F_LATE; /* the sender may be gone when it arrives */
 	if (pkt->n_sge || pkt->bounce) {
 		wire_copy_payload(pkt, slot->payload, pkt_bytes(pkt));
 		slot->pkt.n_sge = 0;
-		slot->pkt.bounce = 1; /* who takes it has its own address for the payload */
+		slot->pkt.bounce = 1; /* the receiver has its own address for the payload */
 	}
 	sn_line_ready(sn_engine.fabric, slot);
 }
 
-/* 0, also where it is lost; -ENOBUFS: the line is busy. Datagrams do not wait, as with a full inbox. */
+/*
+ * Returns 0, even if the packet is lost; -ENOBUFS: the line is busy. Datagrams do not wait, as
+ * with a full inbox.
+ */
 static int wire_enter(struct sn_line *line, const struct sn_pkt *pkt)
 {
 	struct sn_line_slot *slots[2];
@@ -395,7 +402,7 @@ static bool wire_is_open(const struct sn_pkt *pkt)
 			    pkt->dst_nic, pkt->op);
 }
 
-/* To whose inbox it goes. -ENOBUFS: that is full. */
+/* Delivers into the inbox of the QP's process. -ENOBUFS: that is full. */
 static int wire_deliver(struct sn_nic *nic, struct sn_pkt *pkt)
 {
 	const struct sn_nic *dst = &sn_engine.fabric->nic[pkt->dst_host][pkt->dst_nic];
@@ -412,7 +419,7 @@ static int wire_deliver(struct sn_nic *nic, struct sn_pkt *pkt)
 	return rc;
 }
 
-/* On a long cable the message's first packet goes, and before the second the link is down. */
+/* Cuts on a long cable: the message's first packet goes, and before the second the link is down. */
 static bool wire_cut_before(struct sn_nic *nic, const struct sn_pkt *pkt)
 {
 	if (!pkt->first || !(pkt->flags & SN_PKT_F_PIECE) || !wire_begin_cut(nic, pkt))
@@ -457,7 +464,7 @@ int sn_wire_send(const struct sn_qp *qp, struct sn_pkt *pkt)
 		sn_count(&nic->count.hw.tx_packets, sn_count_packets(qp, pkt));
 		return 0;
 	}
-	if (pkt_begins_message(pkt)) /* it will be sent again */
+	if (pkt_begins_message(pkt)) /* the message will be sent again */
 		atomic_fetch_sub_explicit(&nic->count.tx_messages, 1, memory_order_relaxed);
 	return rc;
 }

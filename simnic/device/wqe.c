@@ -86,7 +86,7 @@ static void decode_head(struct sn_wqe *wqe, const uint8_t *raw, int head)
 	}
 }
 
-/* One inline segment; returns the bytes it takes in the WQE, 0: malformed. */
+/* Decodes an inline segment. Returns the bytes that it takes in the WQE, 0: malformed. */
 static uint32_t decode_inline(struct sn_wqe *wqe, const uint8_t *seg, uint32_t room)
 {
 	uint32_t n = get32(seg) & ~MLX5_INLINE_SEG;
@@ -139,7 +139,7 @@ static bool wqe_is_sane(const struct sn_wqe *wqe)
 	}
 }
 
-/* What it says depends on whose key it is. */
+/* Decodes a UMR, whose meaning depends on whose key it names. */
 static void decode_umr(const struct sn_qp *qp, uint16_t idx, struct sn_wqe *wqe)
 {
 	const uint8_t *raw = wqe->inline_data;

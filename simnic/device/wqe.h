@@ -33,7 +33,7 @@ struct sn_wqe {
 	bool is_inline, to_indirect; /* to_indirect: UMR of an indirect key, not of a window */
 	struct mlx5_wqe_av av;
 	struct sn_bind bind; /* UMR */
-	struct sn_umr umr;   /* its entries are in inline_data */
+	struct sn_umr umr;   /* the entries lie in inline_data */
 	struct sn_sge sge[SN_WQE_MAX_SGE];
 	uint8_t inline_data[SN_WQE_MAX_BYTES];
 };
@@ -42,7 +42,7 @@ void sn_wqe_decode(const struct sn_qp *qp, uint16_t idx, struct sn_wqe *wqe);
 void sn_wqe_raw(const struct sn_qp *qp, uint16_t idx, void *out, uint32_t bytes);
 int sn_wqe_gather(const struct sn_qp *qp, const struct sn_wqe *wqe, uint32_t access,
 		  struct iovec *iov);
-/* iov: of SN_WQE_MAX_SGE; a key may be of several places. */
+/* iov: room for SN_WQE_MAX_SGE; one key may lead to several places. */
 int sn_sge_translate(struct sn_dev *dev, uint32_t pdn, const struct sn_sge *sge, uint32_t n,
 		     uint32_t access, struct iovec *iov);
 uint32_t sn_wqe_scatter(const uint8_t *segments, uint32_t bytes, struct sn_sge *sge);

@@ -20,7 +20,7 @@ uint64_t sn_clock_cycles(const struct sn_clock *clock, uint64_t now_ns)
 {
 	uint64_t cycles = now_ns / SN_CLOCK_NS_NUM * SN_CLOCK_CYCLE_NUM +
 			  now_ns % SN_CLOCK_NS_NUM * SN_CLOCK_CYCLE_NUM / SN_CLOCK_NS_NUM;
-	/* in steps of at most a cycle, so that it never goes back */
+	/* taken in steps of at most a cycle, so that the clock never goes back */
 	int64_t more = (int64_t)(cycles / 1000) * atomic_load(&clock->ppb) / 1000000;
 
 	return atomic_load(&clock->offset) + cycles + (uint64_t)more;

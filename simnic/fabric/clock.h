@@ -12,8 +12,8 @@
 #define SN_CLOCK_MAX_PPB   1000000
 
 struct sn_clock {
-	_Atomic uint64_t offset; /* in cycles: at time 0 of the host's monotonic clock */
-	_Atomic int32_t ppb;	 /* so much faster than nominal */
+	_Atomic uint64_t offset; /* cycles at time 0 of the host's monotonic clock */
+	_Atomic int32_t ppb;	 /* parts per billion faster than nominal */
 };
 
 /* NICs of a fabric differ in both. */

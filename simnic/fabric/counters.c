@@ -6,7 +6,7 @@
 #include "simnic/fabric/counters.h"
 #include "simnic/fabric/fabric.h"
 
-/* By a number where it lies in struct sn_nic, or by a function where it has to be found out. */
+/* A counter: a number at its place in struct sn_nic, or a function where it has to be found out. */
 struct counter {
 	const char *file;
 	size_t offset;
@@ -18,7 +18,10 @@ static uint64_t get(const _Atomic uint64_t *word)
 	return atomic_load_explicit(word, memory_order_relaxed);
 }
 
-/* What a bad cable does to a packet the port at its end sees: to the NIC's own the switch's. */
+/*
+ * Packets that a bad cable damaged, which the port at its end sees: the NIC's port those to the
+ * NIC, the switch's port the NIC's own.
+ */
 static uint64_t damaged(const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
 	uint32_t line = atomic_load(&nic->cable.in);

@@ -57,16 +57,17 @@ int sn_fabric_path(const char *name, char *buf, size_t len); /* /dev/shm/simnic-
 int sn_fabric_dir(const char *name, char *buf, size_t len);  /* the folder that it is in */
 /* Maps an existing fabric. -EPROTO: it was made by another version. */
 int sn_fabric_attach(const char *name, struct sn_fabric **out);
-int sn_fabric_map(int fd, struct sn_fabric **out); /* as it is: for who makes it */
+int sn_fabric_map(int fd, struct sn_fabric **out); /* maps it as it is, for its maker */
 void sn_fabric_detach(struct sn_fabric *fabric);
 int sn_fabric_find_host(const struct sn_fabric *fabric, const char *name); /* "h0" -> 0 */
 
 struct sn_fabric_config {
 	uint32_t n_hosts, n_nics, link_layer, seed;
 	uint64_t cmd_cost_ns;
-	uint32_t card_ports; /* NICs that are ports of one card; 0: one */
-	uint32_t numa_nodes; /* that the cards are spread over; 0: the machine does not tell */
-	bool joined;	     /* each NIC reaches each; of Ethernet */
+	uint32_t card_ports; /* number of NICs that are ports of one card; 0: one */
+	/* number of nodes that the cards are spread over; 0: the machine does not tell */
+	uint32_t numa_nodes;
+	bool joined; /* each NIC reaches each; Ethernet only */
 };
 /* Makes the shared file and the sysfs trees. -EEXIST when the fabric exists. */
 int sn_fabric_create(const char *name, const struct sn_fabric_config *config);

@@ -68,11 +68,12 @@ static uint64_t now_ns(void)
 /* ---- one at a time ------------------------------------------------------------------------- */
 
 #define OWNER_WAIT_NS 20000
-#define OWNER_MAX_NS  200000000ULL /* it is stopped: the rest of the fabric goes on */
+/* time after which the owner is stopped: the rest of the fabric goes on */
+#define OWNER_MAX_NS 200000000ULL
 
 /*
- * Faults of one target take effect in their order, whichever processes see that they are due. Who
- * dies with the word is found out by the next one.
+ * Takes the word by which faults of one target take effect in their order, whichever processes see
+ * that they are due. If a process dies with the word, the next one finds out.
  */
 static void faults_own(struct sn_fabric *fabric)
 {
@@ -119,7 +120,7 @@ static void nic_dies(struct sn_fabric *fabric, struct sn_nic *nic, enum sn_nic_s
 	uint32_t before = atomic_load(&nic->state);
 
 	if (before >= state)
-		return; /* it is worse off already */
+		return; /* the NIC is worse off already */
 	atomic_store(&nic->removal.still, before != SN_NIC_OK);
 	atomic_store(&nic->removal.since_ns, now_ns());
 	atomic_store(&nic->state, state);
@@ -135,7 +136,7 @@ static void nic_loses_firmware(struct sn_fabric *fabric, struct sn_nic *nic)
 	nic_dies(fabric, nic, SN_NIC_INTERNAL_ERROR);
 }
 
-/* Its config space is what the kernel sees first. */
+/* Takes the NIC's PCI away. The kernel sees its config space first. */
 static void nic_loses_pci(struct sn_fabric *fabric, struct sn_nic *nic, enum sn_pci_state state)
 {
 	pci_set(fabric, nic, state);
@@ -399,7 +400,7 @@ static bool comes_before(const struct sn_fault *a, const struct sn_fault *b)
 	return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
 }
 
-/* Those by message are due now, those by time since then: the oldest first. */
+/* The oldest fault that is due. Faults by message are due now, faults by time since their time. */
 static struct sn_fault *slot_next_due(struct sn_fabric *fabric, uint64_t now)
 {
 	struct sn_fault *next = NULL;

@@ -21,21 +21,23 @@ enum sn_fault_kind {
 	SN_FAULT_CABLE_UP,
 	SN_FAULT_SWITCH_DOWN, /* rail switch: nothing passes, no port sees an event */
 	SN_FAULT_SWITCH_UP,
-	SN_FAULT_LOSE_TX, /* what the NIC sends is lost, all of it, requests and acknowledgements */
-	SN_FAULT_LOSE_RX, /* what is sent to the NIC is lost */
+	SN_FAULT_LOSE_TX,   /* all that the NIC sends is lost, requests and acknowledgements */
+	SN_FAULT_LOSE_RX,   /* all that is sent to the NIC is lost */
 	SN_FAULT_LOSE_ACKS, /* acknowledgements and responses to this NIC are lost, requests pass */
-	SN_FAULT_LOSE_LOOPBACK, /* what the NIC sends to itself is lost, and nothing else */
-	SN_FAULT_HOLD_REQUESTS, /* requests from this NIC stay in the fabric until that ends */
-	SN_FAULT_HOLD_ACKS,	/* the same for its acknowledgements and responses */
-	SN_FAULT_PAUSE,		/* connections stand still in and out, nothing is lost; UD passes */
-	SN_FAULT_CUT_MESSAGE, /* next request from this NIC: part of its bytes land, then link down */
+	SN_FAULT_LOSE_LOOPBACK, /* packets of the NIC to itself are lost, and nothing else */
+	SN_FAULT_HOLD_REQUESTS, /* requests from this NIC stay in the fabric until the fault ends */
+	/* acknowledgements and responses from this NIC stay in the fabric */
+	SN_FAULT_HOLD_ACKS,
+	SN_FAULT_PAUSE, /* connections stand still in and out, nothing is lost; UD passes */
+	/* next request from this NIC: part of its bytes land, then link down */
+	SN_FAULT_CUT_MESSAGE,
 	SN_FAULT_NIC_HANG,
 	SN_FAULT_NIC_INTERNAL_ERROR,
 	SN_FAULT_NIC_ZOMBIE, /* an internal error of the firmware alone: data goes on as before */
 	SN_FAULT_NIC_UNPLUG, /* an internal error, as nobody answers on PCI */
-	SN_FAULT_NIC_PCI_ERROR, /* the same, and it reaches memory no more */
+	SN_FAULT_NIC_PCI_ERROR, /* like NIC_UNPLUG, and the NIC no longer reaches memory */
 	SN_FAULT_NIC_DISASSOCIATE,
-	SN_FAULT_NIC_REMOVED, /* the end of that: its driver lets it go */
+	SN_FAULT_NIC_REMOVED, /* the end of NIC_DISASSOCIATE: the driver lets the NIC go */
 	SN_FAULT_NIC_REPROBE, /* NIC OK, as another device: new keys and QPNs, contexts stay dead */
 	SN_FAULT_HEAL,	      /* back to all well: ports up, loss off, NIC OK */
 	SN_FAULT_KINDS,
@@ -60,12 +62,12 @@ struct sn_fault {
 /* Applies a fault now; used by simnicctl, and by device threads for scheduled ones. */
 void sn_fault_apply(struct sn_fabric *fabric, enum sn_fault_kind kind, uint32_t host, uint32_t nic,
 		    uint64_t for_ns);
-/* Ends it now: --for, by hand. Held packets go on their way. */
+/* Ends a condition now: --for, by hand. Held packets go on their way. */
 void sn_fault_end(struct sn_fabric *fabric, enum sn_fault_kind kind, uint32_t host, uint32_t nic);
 /* Puts a fault into the table for later; wakes all device threads. -ENOSPC: table full. */
 int sn_fault_arm(struct sn_fabric *fabric, const struct sn_fault *fault);
-/* Takes scheduled faults of one target back. */
-#define SN_HOST_ANY  UINT32_MAX	      /* of everything */
+/* all faults of the fabric */
+#define SN_HOST_ANY  UINT32_MAX	      /* faults of the rail's switch */
 #define SN_HOST_RAIL (UINT32_MAX - 1) /* of the switch */
 void sn_fault_cancel(struct sn_fabric *fabric, uint32_t host, uint32_t nic);
 /* Fires what is due by time, or by the message count of its NIC. Cheap when nothing is armed. */
@@ -75,6 +77,6 @@ uint64_t sn_fault_next_ns(const struct sn_fabric *fabric);
 const char *sn_fault_name(enum sn_fault_kind kind);
 int sn_fault_find(const char *name); /* "port-down" -> kind, or -EINVAL */
 bool sn_fault_is_rail(enum sn_fault_kind kind);
-bool sn_fault_can_end(enum sn_fault_kind kind); /* it is a condition, which --for can limit */
+bool sn_fault_can_end(enum sn_fault_kind kind); /* true: a condition, which --for can limit */
 
 #endif

@@ -94,9 +94,9 @@ struct sn_held *sn_held_take(struct sn_fabric *fabric, uint32_t proc)
 		return NULL;
 	held = oldest_of(fabric, proc);
 	if (!held || !atomic_compare_exchange_strong(&held->state, &expected, SN_HELD_BUSY))
-		return NULL; /* it was nobody's, and another process was first */
+		return NULL; /* nobody had the QP, and another process was first */
 	if (!goes_to(fabric, &held->pkt, proc)) {
-		/* Likewise, and the slot holds another packet already. */
+		/* Another process was first, and the slot holds another packet already. */
 		atomic_store_explicit(&held->state, SN_HELD_KEPT, memory_order_release);
 		return NULL;
 	}

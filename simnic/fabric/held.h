@@ -12,18 +12,19 @@ enum sn_held_state { SN_HELD_FREE, SN_HELD_BUSY, SN_HELD_KEPT };
 
 struct sn_held {
 	_Atomic uint32_t state; /* enum sn_held_state */
-	_Atomic uint32_t proc;	/* who fills or empties it, while busy: process slot */
+	_Atomic uint32_t proc;	/* process slot of the one that fills or empties it, while busy */
 	_Atomic uint64_t order;
 	struct sn_pkt pkt;
 	uint8_t payload[SN_HELD_BYTES];
 };
 
-/* Whether the NIC that a packet leaves holds it back now. */
+/* True if the NIC that a packet leaves holds the packet back now. */
 bool sn_held_wanted(const struct sn_nic *nic, const struct sn_pkt *pkt);
 /*
- * sn_held_begin takes a slot to fill, payload included; NULL: the fabric keeps SN_MAX_HELD already.
- * sn_held_end makes it known. sn_held_take hands out, oldest first, what is free to go on to a
- * QP of this process; what nobody has the QP of is lost on the way. After use: sn_held_free.
+ * sn_held_begin() takes a slot to fill, payload included; NULL: the fabric keeps SN_MAX_HELD
+ * already. sn_held_end() publishes it. sn_held_take() hands out, oldest first, packets that are
+ * free to go on to a QP of this process; packets whose QP nobody has are lost on the way. After
+ * use: sn_held_free().
  */
 struct sn_held *sn_held_begin(struct sn_fabric *fabric, uint32_t proc);
 void sn_held_end(struct sn_fabric *fabric, struct sn_held *held);

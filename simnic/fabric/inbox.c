@@ -15,9 +15,10 @@
 #include "simnic/fabric/proc.h"
 
 /*
- * A producer may die (kill -9) between taking a slot and filling it: after so long it is looked for. One that
- * only gets no core keeps its slot, as a datagram is sent once; one that had not even said who it is, and
- * whoever else, not for ever.
+ * A producer may die (kill -9) between taking a slot and filling it: after STALL_NS the reader
+ * asks whether it runs. A producer that only gets no core keeps its slot, as a datagram is sent
+ * once. No slot waits for ever: EVER_NS, or NOBODY_NS where the producer had not even said who it
+ * is.
  */
 #define SN_INBOX_STALL_NS  200000000ULL
 #define SN_INBOX_NOBODY_NS 1000000000ULL
@@ -138,7 +139,7 @@ bool sn_inbox_pop(struct sn_proc *proc, struct sn_pkt *out)
 			(int32_t)(atomic_load_explicit(&slot->seq, memory_order_acquire) - seq);
 
 		if (age >= 2) {
-			/* who took the packet was killed before it had moved the tail */
+			/* the taker of the packet was killed before it had moved the tail */
 			atomic_store_explicit(&proc->tail, tail + 1, memory_order_relaxed);
 			continue;
 		}

@@ -19,7 +19,10 @@ int sn_inbox_push(struct sn_fabric *fabric, uint32_t proc, const struct sn_pkt *
 /* Takes the oldest packet; false when empty. Only the owner's device thread. */
 bool sn_inbox_pop(struct sn_proc *proc, struct sn_pkt *out);
 bool sn_inbox_empty(const struct sn_proc *proc);
-/* Any thread. The place behind the last packet, counted from the first one ever; is all before a place taken? */
+/*
+ * sn_inbox_end() is the place behind the last packet, counted from the first one ever;
+ * sn_inbox_read() is true if all packets before a place were taken. Any thread.
+ */
 uint64_t sn_inbox_end(const struct sn_proc *proc);
 bool sn_inbox_read(const struct sn_proc *proc, uint64_t place);
 

@@ -11,7 +11,7 @@
 #define SN_MAX_PKEYS	 16
 #define SN_MAX_CLASSES	 32
 #define SN_IFNAME	 16
-#define SN_QPN_FIRST	 0x40 /* same on every NIC on purpose: QPNs and keys repeat across NICs */
+#define SN_QPN_FIRST	 0x40 /* equal on every NIC on purpose: QPNs and keys repeat across NICs */
 #define SN_QPN_MAX	 0x10000
 #define SN_MAX_QP_WR	 32768
 #define SN_MAX_SGE	 30

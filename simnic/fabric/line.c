@@ -6,13 +6,16 @@
 #include "simnic/fabric/fabric.h"
 #include "simnic/fabric/line.h"
 
-#define BACKLOG_NS 1000000ULL /* of a line without a queue: then the sender waits */
-#define LATE_NS	   20000000ULL /* at most: a sender that waits for the line and then for a processor */
-#define GIVE_UP_NS 200000000ULL /* late by so much: whose it is stands still, or never filled it */
-#define OVERDUE_NS 10000000ULL	/* so much: who has the lock may have died with it */
+/* longest wait for a line without a queue: beyond it the sender waits */
+#define BACKLOG_NS 1000000ULL
+/* longest delay of a sender that waits for the line and then for a processor */
+#define LATE_NS 20000000ULL
+/* lateness at which a packet's taker stands still, or its sender never filled it */
+#define GIVE_UP_NS 200000000ULL
+#define OVERDUE_NS 10000000ULL /* lateness at which the holder of the lock may have died with it */
 #define SPINS	   1000
 
-/* ---- the lock: a process may die with it ------------------------------------------------------ */
+/* ---- the lock: a process may die with it ----------------------------------------------------- */
 
 static bool line_try(struct sn_line *line, int32_t pid)
 {
@@ -51,7 +54,7 @@ static void line_unlock(struct sn_line *line)
 	atomic_store(&line->holder, 0);
 }
 
-/* ---- packets by their arrival ----------------------------------------------------------------- */
+/* ---- packets by their arrival ---------------------------------------------------------------- */
 
 static bool before(const struct sn_line *line, uint32_t a, uint32_t b)
 {
@@ -92,7 +95,7 @@ static void heap_pop(struct sn_line *line)
 	}
 }
 
-/* ---- entering --------------------------------------------------------------------------------- */
+/* ---- entering -------------------------------------------------------------------------------- */
 
 static struct sn_line_slot *depart(struct sn_line *line, uint64_t due_ns)
 {
@@ -125,8 +128,9 @@ static int admit(const struct sn_line *line, uint64_t now_ns, bool may_wait)
 }
 
 /*
- * When the next packet begins to leave. A NIC whose packets wait for the line sends them back to back. Ours may have waited for a
- * processor since it was refused; what it then brings at once was there all the time.
+ * The time at which the next packet begins to leave. A NIC whose packets wait for the line sends
+ * them back to back. A process may have waited for a processor since the line refused it; the
+ * packets that it then brings at once were there all the time.
  */
 static uint64_t departs_from(struct sn_line *line, uint64_t now_ns, bool may_wait)
 {
@@ -177,7 +181,7 @@ int sn_line_enter(struct sn_fabric *fabric, struct sn_line *line, uint64_t bytes
 	if (!n)
 		n = enter(line, bytes, now_ns, may_wait, slots);
 	else if (n == -ENOBUFS && line->n_free >= 2)
-		line->refused = true; /* as the line is busy, not as the way is long */
+		line->refused = true; /* the line is busy, not its slots all used */
 	line_unlock(line);
 	if (n != -ENOSPC)
 		return n;
@@ -199,7 +203,7 @@ void sn_line_ready(struct sn_fabric *fabric, struct sn_line_slot *slot)
 		sn_proc_wake(fabric, owner - 1);
 }
 
-/* ---- leaving ---------------------------------------------------------------------------------- */
+/* ---- leaving --------------------------------------------------------------------------------- */
 
 /* The first one, if it has arrived and is for this process to take. */
 static struct sn_line_slot *arrived(struct sn_fabric *fabric, struct sn_line *line, uint32_t proc,
@@ -225,7 +229,7 @@ static struct sn_line_slot *take(struct sn_fabric *fabric, struct sn_line *line,
 
 	int32_t pid = device_of(fabric, proc);
 
-	/* Its last sender may have died with the lock, and nobody else may send. */
+	/* The line's last sender may have died with the lock, and nobody else may send. */
 	if (!line_try(line, pid) &&
 	    (now_ns - atomic_load(&line->next_ns) < OVERDUE_NS || !line_inherit(line, pid)))
 		return NULL;
@@ -274,7 +278,7 @@ uint64_t sn_line_next_ns(const struct sn_fabric *fabric)
 	return first;
 }
 
-/* ---- which NIC has one ------------------------------------------------------------------------ */
+/* ---- which NIC has one ----------------------------------------------------------------------- */
 
 static struct sn_line *numbered(struct sn_fabric *fabric, const _Atomic uint32_t *number)
 {
@@ -284,7 +288,10 @@ static struct sn_line *numbered(struct sn_fabric *fabric, const _Atomic uint32_t
 									  : NULL;
 }
 
-/* A GID that nobody has leads to no NIC: the sender's own cable counts. */
+/*
+ * The line of a packet's way. A GID that nobody has leads to no NIC: then the sender's own cable
+ * counts.
+ */
 struct sn_line *sn_line_of(struct sn_fabric *fabric, const struct sn_pkt *pkt)
 {
 	struct sn_nic *src = &fabric->nic[pkt->src_host][pkt->src_nic], *dst;
@@ -340,7 +347,7 @@ static int find(struct sn_fabric *fabric, const struct sn_nic *nic, _Atomic uint
 	return 0;
 }
 
-/* What is under way arrives; the line stays the NIC's. */
+/* Turns a direction off. Packets under way arrive; the line stays the NIC's. */
 static void turn_off(struct sn_fabric *fabric, const _Atomic uint32_t *number)
 {
 	struct sn_line *line = numbered(fabric, number);

@@ -13,15 +13,16 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-/* From 0 to below 1. */
+/* A number from 0 to below 1. */
 static double draw(const struct sn_loss *l, enum what what, uint64_t n)
 {
 	return (double)(mix(mix(l->seed + what * GOLDEN) + n * GOLDEN) >> 11) / 9007199254740992.0;
 }
 
 /*
- * A packet is lost if a burst began with it or with one of those before it. As bursts may overlap, each packet begins one
- * with such a chance that none of burst of them does with the chance 1 - loss: x^burst by squaring, x found by halving.
+ * x^n by squaring; the chance below is found by halving. A packet is lost if a burst began with it
+ * or with one of those before it. Bursts may overlap, so each packet begins one with such a chance
+ * that none of `burst` packets does with the chance 1 - loss.
  */
 static double power(double x, uint32_t n)
 {

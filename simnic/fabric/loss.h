@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What befalls the n-th packet of a line: by its number and the line's seed alone, so that a run can be repeated. */
+/*
+ * The fate of the n-th packet of a line. Its number and the line's seed alone decide, so that a
+ * run can be repeated.
+ */
 #ifndef SIMNIC_FABRIC_LOSS_H
 #define SIMNIC_FABRIC_LOSS_H
 
@@ -8,7 +11,7 @@
 
 struct sn_loss {
 	uint64_t seed;
-	double loss;	/* of a packet, on the long run */
+	double loss;	/* part of the packets, on the long run */
 	uint32_t burst; /* packets that are lost together; 0, 1: each alone */
 	double reorder, duplicate;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A real device in a host's tree is three links: its class folders, and the node that programs open. They
- * lead out of the tree to resolved names, which no interposer maps: so whatever is done with them is done
- * by the kernel.
+ * Real devices in a host's tree. A device is three links: its class folders, and the node that
+ * programs open. They lead out of the tree to resolved names, which no interposer maps, so the
+ * kernel serves all access to them.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -120,7 +120,10 @@ int sn_machine_add(const struct sn_fabric *fabric, uint32_t host, const char *ro
 		err = link_resolved(fabric, host, root, ibdev, ibdev);
 	if (!err)
 		err = link_resolved(fabric, host, root, uverbs, link);
-	/* The newest is listed first, and tools take the first device: a software one, as before. */
+	/*
+	 * Tools take the first device, and the newest is listed first: renew the software ones, to
+	 * be first as before.
+	 */
 	if (!err)
 		sn_sysfs_links_renew(fabric, host, fabric->n_nics);
 	return err;

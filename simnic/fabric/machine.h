@@ -8,9 +8,10 @@
 struct sn_fabric;
 
 /*
- * Puts @device of the machine into the host's tree. Its character device has a number there behind those
- * of all software NICs. Below @root are the machine's /sys and /dev: "" for the machine itself.
- * -ENODEV: it has no such device; -ENOENT: programs cannot open it; -EEXIST: a software NIC has that name.
+ * Puts @device of the machine into the host's tree. Its character device has a number there behind
+ * those of all software NICs. Below @root are the machine's /sys and /dev: "" for the machine
+ * itself. -ENODEV: the machine has no such device; -ENOENT: programs cannot open it; -EEXIST: a
+ * software NIC has that name.
  */
 int sn_machine_add(const struct sn_fabric *fabric, uint32_t host, const char *root,
 		   const char *device);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What is a NIC's own: its lives, its GID table, its network interface. */
+/* The properties of a NIC alone: its lives, its GID table, its network interface. */
 #include <errno.h>
 #include <string.h>
 
@@ -11,10 +11,13 @@
 /* First memory key index. Equal on every NIC; 0x100 itself is libmlx5's "no lkey" terminator. */
 #define KEY_FIRST 0x200
 #define KEY_STEP  0x10000
-#define KEY_LIVES 0xff /* of 24 bits of key index */
+#define KEY_LIVES 0xff /* lives that 24 bits of key index have room for */
 #define QPN_STEP  0x1357
 
-/* A driver that is loaded anew begins elsewhere: what a peer remembers of the last life is wrong. */
+/*
+ * Begins another life. A driver that is loaded anew starts its numbers elsewhere: a peer's memory
+ * of the last life is wrong.
+ */
 void sn_nic_incarnate(struct sn_nic *nic)
 {
 	uint32_t life = atomic_load(&nic->incarnation) + 1;
@@ -32,7 +35,7 @@ void sn_nic_begin(struct sn_nic *nic)
 	atomic_init(&nic->next_key, KEY_FIRST);
 }
 
-#define FILES_MAX 16 /* that are counted: a process may open and close for ever */
+#define FILES_MAX 16 /* most files that are counted: a process may open and close for ever */
 
 uint64_t sn_nic_turn_ns(const struct sn_nic *nic, uint32_t file)
 {

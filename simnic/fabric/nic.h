@@ -27,20 +27,23 @@ enum sn_nic_state {
 };
 
 /*
- * What passed a NIC, which has one port. The first four are of all transports, and
- * faults "at the N-th message" go by tx_messages. RC includes UC.
+ * Traffic of a NIC, which has one port. The first four count all transports; faults "at the N-th
+ * message" go by tx_messages. RC includes UC.
  */
 struct sn_counters {
 	_Atomic uint64_t tx_messages, rx_messages, tx_bytes, rx_bytes, dropped, retries;
 	_Atomic uint64_t rc_tx_messages, rc_tx_bytes; /* requests, with each retransmission */
 	_Atomic uint64_t rc_rx_messages, rc_rx_bytes; /* delivered: each once */
 	_Atomic uint64_t rc_rx_packets;		      /* executed, each once */
-	_Atomic uint64_t rc_retransmits;	      /* of rc_tx_messages: sent again */
+	/* requests among rc_tx_messages that were sent again */
+	_Atomic uint64_t rc_retransmits;
 	_Atomic uint64_t ud_tx_packets, ud_tx_bytes, ud_rx_packets, ud_rx_bytes;
 	_Atomic uint64_t commands,
-		qp_queries;	     /* of all processes; the second are among the first */
-	_Atomic uint64_t held, late; /* kept back when it left; delivered to this NIC after that */
-	_Atomic uint64_t pkey_violations; /* came to a queue pair of another partition: dropped */
+		qp_queries; /* counts of all processes; commands include qp_queries */
+	/* packets kept back when they left; packets delivered to this NIC after that */
+	_Atomic uint64_t held, late;
+	/* packets to a queue pair of another partition: dropped */
+	_Atomic uint64_t pkey_violations;
 	struct sn_hw_counters hw;
 };
 
@@ -49,51 +52,51 @@ static inline void sn_count(_Atomic uint64_t *counter, uint64_t n)
 	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
-/* As enum ibv_mtu counts. */
+/* MTUs as enum ibv_mtu counts them. */
 enum { SN_MTU_256 = 1, SN_MTU_4096 = 5 };
 static inline uint32_t sn_mtu_bytes(uint32_t mtu)
 {
 	return 128u << mtu;
 }
 
-/* What the first 64 bytes of its PCI config space say. */
+/* Contents of the first 64 bytes of the NIC's PCI config space. */
 enum sn_pci_state {
 	SN_PCI_OK,
-	SN_PCI_NO_MASTER, /* it may not reach memory: its driver let it go, or a PCI error */
-	SN_PCI_ALL_ONES,  /* nobody answers: unplugged, or its link is down */
+	SN_PCI_NO_MASTER, /* the NIC may not reach memory: its driver let it go, or a PCI error */
+	SN_PCI_ALL_ONES,  /* nobody answers: unplugged, or the link is down */
 };
 
 enum sn_gid_type { SN_GID_NONE, SN_GID_IB, SN_GID_ROCE_V1, SN_GID_ROCE_V2 };
 
-/* What a NIC has only so many of. */
+/* Objects of which a NIC has a limited number. */
 enum sn_limit { SN_LIMIT_PD, SN_LIMIT_MR, SN_LIMIT_CQ, SN_LIMIT_QP, SN_LIMIT_SRQ, SN_LIMITS };
 
-/* Of a message that is to be cut: which one is found, and then the link goes down. */
+/* Steps of cutting a message: a message is found, and then the link goes down. */
 enum sn_cut { SN_CUT_NONE, SN_CUT_ARMED, SN_CUT_BEGUN };
 
-/* What is being done to a NIC's packets; each but cut_next is 0 or 1: enum sn_fault_kind says what it does. */
+/* Faults on a NIC's packets. Each but cut_next is 0 or 1: enum sn_fault_kind explains them. */
 struct sn_nic_faults {
 	_Atomic uint32_t lose_tx, lose_rx, lose_acks, lose_loopback, cut_next;
 	_Atomic uint32_t hold_requests, hold_acks, paused;
 };
 
 /*
- * How the kernel takes a device away: no file of it can give commands any more, and then the objects of
- * one file after the other are destroyed. Until its turn a file's queue pairs run on.
+ * The way the kernel takes a device away: no file of it can give commands any more, and then the
+ * objects of one file after the other are destroyed. Until its turn a file's queue pairs run on.
  */
 struct sn_removal {
 	_Atomic uint64_t since_ns;
-	_Atomic uint64_t each_ns;     /* that it takes for each file */
+	_Atomic uint64_t each_ns;     /* time that each file takes */
 	_Atomic uint32_t backwards;   /* the file that was opened last comes first */
 	_Atomic uint32_t fatal_first; /* DEVICE_FATAL before the destruction: Linux before 5.7 */
-	_Atomic uint32_t still;	      /* nothing runs on: it was dead before */
-	_Atomic uint32_t files;	      /* opened in this life */
+	_Atomic uint32_t still;	      /* nothing runs on: the NIC was dead before */
+	_Atomic uint32_t files;	      /* number opened in this life */
 };
 
-/* A long one: the number of the struct sn_line of each direction, + 1; 0: none. */
+/* A long cable: the number of the struct sn_line of each direction, + 1; 0: none. */
 struct sn_cable {
 	_Atomic uint32_t out, in;
-	struct sn_speed speed; /* of any, also a short one */
+	struct sn_speed speed; /* speed of any cable, also a short one */
 };
 
 struct sn_nic {
@@ -102,7 +105,7 @@ struct sn_nic {
 	uint32_t card, function;	/* PCI: the slot, and which of the card's functions */
 	int32_t numa;			/* -1: not told */
 	uint64_t node_guid, image_guid; /* image: the card's */
-	uint8_t gid[16];		/* its address, under one index per GID type */
+	uint8_t gid[16];		/* the NIC's address, under one index per GID type */
 	_Atomic uint32_t gid_type[SN_MAX_GIDS]; /* enum sn_gid_type by index */
 	char netdev[SN_IFNAME];			/* Ethernet: the interface that sysfs shows */
 	uint16_t lid;
@@ -112,7 +115,7 @@ struct sn_nic {
 	_Atomic uint32_t state;	  /* enum sn_nic_state */
 	_Atomic uint32_t pci;	  /* enum sn_pci_state */
 	_Atomic uint32_t zombie;  /* internal error: its data path lives */
-	_Atomic uint32_t port_up; /* this end of the cable */
+	_Atomic uint32_t port_up; /* 1: this end of the cable is up */
 	struct sn_nic_faults fault;
 	struct sn_removal removal;
 	struct sn_tenant tenant;
@@ -121,30 +124,33 @@ struct sn_nic {
 	_Atomic uint32_t incarnation; /* bumped when a NIC that died (internal error, disassociated)
 				       * comes back, or is probed again: contexts opened before
 				       * stay dead (EIO), keys and QPNs start elsewhere */
-	_Atomic uint32_t limit[SN_LIMITS]; /* of one process: enum sn_limit; 0: none */
+	/* most objects of one process: enum sn_limit; 0: no limit */
+	_Atomic uint32_t limit[SN_LIMITS];
 	struct {
-		_Atomic uint32_t qp_wr, sge; /* of a QP's ring, and of a request in it */
+		_Atomic uint32_t qp_wr, sge; /* entries of a QP's ring, and of a request in it */
 		_Atomic uint32_t reads,
 			cqe;		 /* READs and atomics of a QP, each way; entries of a CQ */
 		_Atomic uint32_t resize; /* entries of a CQ that is resized; 0: it cannot be */
 	} max;
-	_Atomic uint32_t mtu;	      /* of the port: enum ibv_mtu */
+	_Atomic uint32_t mtu;	      /* MTU of the port: enum ibv_mtu */
 	_Atomic uint32_t quirks;      /* bits of enum sn_quirk */
 	_Atomic uint64_t cmd_cost_ns; /* time that every command takes */
-	_Atomic uint64_t cmd_free_ns; /* when the last command in line is done */
+	_Atomic uint64_t cmd_free_ns; /* time when the last command in line is done */
 	struct {
 		_Atomic uint64_t register_ns;	/* more, for each MiB that a command registers */
 		_Atomic uint64_t region_ns;	/* more, for each region that is registered */
-		_Atomic uint32_t retry_percent; /* of its nominal time that a retry timer takes */
-		_Atomic uint64_t route_ns; /* what the host takes to find the way to an address */
+		_Atomic uint32_t retry_percent; /* retry timers: percentage of the nominal time */
+		_Atomic uint64_t route_ns; /* time in which the host finds the way to an address */
 	} slow;
 	struct {
-		_Atomic uint64_t ns;   /* payload is in memory so long after its completion */
-		_Atomic uint32_t lost; /* completions wait behind it; it dies with the NIC */
+		_Atomic uint64_t ns; /* delay of payload after its completion */
+		/* completions wait behind payload, which dies with the NIC */
+		_Atomic uint32_t lost;
 	} posted;
 	struct {
-		_Atomic uint32_t glob;	/* atomic to all; 0: to those of this NIC */
-		_Atomic uint32_t owner; /* who has one under way: process slot + 1; 0: nobody */
+		_Atomic uint32_t glob; /* 1: atomic to all; 0: to operations of this NIC */
+		/* process slot + 1 of the one with an atomic under way; 0: nobody */
+		_Atomic uint32_t owner;
 	} atomic;
 
 	struct sn_cable cable;
@@ -155,10 +161,10 @@ struct sn_nic {
 	_Atomic uint32_t next_key;		/* index part; same start on every NIC */
 	_Atomic uint16_t qpn_owner[SN_QPN_MAX]; /* process slot + 1; 0 = free */
 	/*
-	 * Generation << 8 | pulls in progress. Another process may read a QP's payload only while it
-	 * holds a pull on the generation that the packet names; who ends a generation (QP left RTS)
-	 * waits until the pulls of the old one are over. Owned by
-	 * device/generation.c; who reaps a dead process ends its generations.
+	 * Generation << 8 | pulls in progress. Another process may read a QP's payload only while
+	 * it holds a pull on the generation that the packet names. The end of a generation (QP
+	 * left RTS) waits until the pulls of the old one are over. Owned by device/generation.c;
+	 * the reaper of a dead process ends its generations.
 	 */
 	_Atomic uint64_t qpn_gen[SN_QPN_MAX];
 };
@@ -173,14 +179,19 @@ int sn_nic_gid_index(const struct sn_nic *nic, enum sn_gid_type type); /* -ENOEN
  */
 int sn_nic_move_gid(struct sn_fabric *fabric, struct sn_nic *nic, uint32_t index);
 /*
- * GIDs of these types only, of an IPv4 or an IPv6 address. Raises GID_CHANGE; for NICs that nothing is
- * connected over. -EOPNOTSUPP: InfiniBand.
+ * Leaves the NIC GIDs of these types only, for an IPv4 or an IPv6 address. Raises GID_CHANGE; for
+ * NICs that nothing is connected over. -EOPNOTSUPP: InfiniBand.
  */
 int sn_nic_set_gids(struct sn_fabric *fabric, struct sn_nic *nic, bool v1, bool v2, bool ipv6);
 void sn_nic_gids_changed(struct sn_fabric *fabric, struct sn_nic *nic);
-/* Two of a host that are taken away come back with each other's names. -EBUSY: they are not away. */
+/*
+ * Swaps names: two NICs of a host that are taken away come back with each other's. -EBUSY: they
+ * are not away.
+ */
 int sn_nic_swap_names(struct sn_fabric *fabric, struct sn_nic *a, struct sn_nic *b);
-/* The interface that programs find for the NIC; "none": none. -EOPNOTSUPP, -EINVAL as above. */
+/*
+ * Sets the interface that programs find for the NIC; "none": none. -EOPNOTSUPP, -EINVAL as above.
+ */
 int sn_nic_set_netdev(struct sn_fabric *fabric, struct sn_nic *nic, const char *name);
 
 static inline bool sn_nic_quirk(const struct sn_nic *nic, enum sn_quirk quirk)
@@ -188,13 +199,16 @@ static inline bool sn_nic_quirk(const struct sn_nic *nic, enum sn_quirk quirk)
 	return atomic_load_explicit(&nic->quirks, memory_order_relaxed) >> quirk & 1;
 }
 
-/* Taken away: when the objects of a file are destroyed, by how many were opened before it; is there one yet? */
+/*
+ * A NIC that is taken away: the time when the objects of a file are destroyed, by the number of
+ * files opened before it; the time when the last file's are; true before that.
+ */
 uint64_t sn_nic_turn_ns(const struct sn_nic *nic, uint32_t file);
 uint64_t sn_nic_removed_ns(const struct sn_nic *nic);
 bool sn_nic_leaving(const struct sn_nic *nic, uint64_t now_ns);
-/* Of Ethernet: its address. */
+/* Sets the address of an Ethernet NIC. */
 void sn_nic_gid(struct sn_nic *nic, bool ipv6);
-/* Keys and QPNs of its first life; of its next one. */
+/* Sets the keys and QPNs of the first life; of the next one. */
 void sn_nic_begin(struct sn_nic *nic);
 void sn_nic_incarnate(struct sn_nic *nic);
 

@@ -28,24 +28,25 @@ enum {
 	SN_PKT_F_CUT = 1,  /* lands in part, then the link is down: passes a closed path */
 	SN_PKT_F_LAST = 2, /* last chunk of a READ response */
 	SN_PKT_F_GRH = 4,  /* UD with a global route */
-	SN_PKT_F_LATE = 8, /* was held: only its receiver's end of the path counts any more */
-	SN_PKT_F_PIECE =
-		16, /* one packet of its SEND or WRITE, number first: the payload is its own */
+	/* the packet was held: only its receiver's end of the path counts any more */
+	SN_PKT_F_LATE = 8,
+	/* a packet of a SEND or WRITE, whose number is `first`: the payload is its own */
+	SN_PKT_F_PIECE = 16,
 };
 
 struct sn_pkt {
-	_Atomic uint32_t seq;	/* whose turn the inbox slot is (Vyukov): owned by inbox.c */
+	_Atomic uint32_t seq;	/* turn of the inbox slot (Vyukov): owned by inbox.c */
 	_Atomic int32_t filler; /* process that has taken the slot; 0: none, or not said yet */
 	uint8_t op;		/* enum sn_pkt_op */
 	uint8_t has_imm, solicited, syndrome;
-	uint8_t mtu; /* of the sender's QP, as enum ibv_mtu counts */
+	uint8_t mtu; /* path MTU of the sender's QP, as enum ibv_mtu counts */
 	uint8_t src_host, src_nic, dst_host, dst_nic;
 	uint8_t sgid[16];
 	uint16_t slid;
 	struct sn_service service;
-	uint16_t src_proc; /* process slot of the sender: where its memory is read from */
-	uint32_t src_qpn, dst_qpn, psn, qkey; /* psn: of the message's first packet */
-	uint32_t first; /* packet of the message that this begins with: those before have come */
+	uint16_t src_proc;		      /* process slot of the sender, whose memory is read */
+	uint32_t src_qpn, dst_qpn, psn, qkey; /* psn: the PSN of the message's first packet */
+	uint32_t first; /* first packet of the message that is in here: those before have come */
 	uint32_t imm;	/* big endian, verbatim */
 	uint32_t rkey;
 	uint64_t raddr, length;
@@ -53,7 +54,7 @@ struct sn_pkt {
 	uint64_t src_gen; /* generation of the sending QP: payload may be pulled only while equal */
 	/* Payload staged by the sender: its address there, 0 = none; of a datagram 1. */
 	uint64_t bounce;
-	/* What bounce[bounce_slot] (datagram[...]) of its process holds while that is valid. */
+	/* Value of the sender's bounce[bounce_slot] (datagram[...]) while bounce is valid. */
 	uint64_t bounce_ticket;
 	uint32_t bounce_slot;
 	uint8_t flags;	   /* SN_PKT_F_* */

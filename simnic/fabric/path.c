@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Which NIC reaches which: ports, the rail switch between them, and what is being lost. */
+/* Reachability between NICs: ports, the rail switch between them, and faults that lose packets. */
 #include <time.h>
 
 #include "simnic/fabric/fabric.h"
@@ -12,7 +12,10 @@ static uint32_t get(const _Atomic uint32_t *word)
 	return atomic_load_explicit(word, memory_order_relaxed);
 }
 
-/* One that is taken away is the less so with each file (sn_dev_stands_still), not at once. */
+/*
+ * True if the NIC works. A NIC that is taken away works less with each file (sn_dev_stands_still),
+ * not at once.
+ */
 static bool works(const struct sn_nic *nic)
 {
 	struct timespec ts;
@@ -35,7 +38,10 @@ static bool passes_inside(const struct sn_nic *src, const struct sn_nic *dst)
 	return src == dst && sn_nic_quirk(src, SN_QUIRK_LOOPBACK_INSIDE) && works(src);
 }
 
-/* Loopback inside a NIC passes no switch, and no cable that could lose it: it has a fault of its own. */
+/*
+ * True if the way between the ports is open. Loopback inside a NIC passes no switch, and no cable
+ * that could lose it: it has a fault of its own.
+ */
 static bool wire_open(const struct sn_fabric *fabric, const struct sn_nic *src,
 		      const struct sn_nic *dst, enum sn_pkt_op op)
 {

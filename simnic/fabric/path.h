@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Which NIC reaches which now. */
+/* Reachability between NICs now. */
 #ifndef SIMNIC_FABRIC_PATH_H
 #define SIMNIC_FABRIC_PATH_H
 
@@ -7,12 +7,12 @@
 
 struct sn_fabric;
 
-/* May a packet from this NIC reach that one now? Counts a drop where not. */
+/* True if a packet from this NIC may reach that one now. Counts a drop where not. */
 bool sn_path_open(struct sn_fabric *fabric, uint32_t src_host, uint32_t src_nic, uint32_t dst_host,
 		  uint32_t dst_nic, enum sn_pkt_op op);
-/* The same for a packet that the fabric held: its sender does not matter any more. */
+/* sn_path_open() for a packet that the fabric held: its sender does not matter any more. */
 bool sn_path_open_late(struct sn_fabric *fabric, const struct sn_pkt *pkt);
-/* Do connections between these two NICs stand still? */
+/* True if connections between these two NICs stand still. */
 bool sn_path_paused(const struct sn_fabric *fabric, uint32_t src_host, uint32_t src_nic,
 		    uint32_t dst_host, uint32_t dst_nic);
 

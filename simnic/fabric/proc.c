@@ -137,8 +137,9 @@ static void staging_free(struct sn_proc *proc)
 }
 
 /*
- * Whoever turns pid into -1 owns the slot while it cleans up. What the dead process left on the wire may not be
- * read out of the next one's memory: before that has the slot, no packet's generation or ticket is valid any more.
+ * Frees the slot of a dead process. Whoever turns pid into -1 owns the slot while it cleans up.
+ * The dead process's packets on the wire must not be read out of the next process's memory: before
+ * that one has the slot, no packet's generation or ticket is valid any more.
  */
 static void slot_reap(struct sn_fabric *fabric, uint32_t slot)
 {
@@ -171,7 +172,7 @@ static void slot_begin(struct sn_proc *proc, uint32_t host)
 	atomic_store(&proc->device_pid, 0);
 	proc->host = host;
 	while (sn_inbox_pop(proc, &stale))
-		; /* what was sent to the last owner of the slot */
+		; /* drops packets to the last owner of the slot */
 	atomic_store(&proc->sleeping, 0);
 	atomic_store(&proc->start_time, process_start_time(getpid()));
 }

@@ -7,12 +7,15 @@
 
 struct sn_fabric;
 
-/* One attached process. Nothing lands in its memory but by its own device thread. */
+/* An attached process. Its own device thread alone lands anything in its memory. */
 struct sn_proc {
 	_Atomic int32_t pid;	     /* 0: free */
 	_Atomic uint64_t start_time; /* field 22 of /proc/pid/stat: tells a reused pid apart */
-	/* The process that its device runs in: its own, or one beside it, which outlives it by microseconds. */
-	_Atomic int32_t device_pid; /* 0: its own */
+	/*
+	 * The process that its device runs in: the process itself (0), or one beside it, which
+	 * outlives it by microseconds.
+	 */
+	_Atomic int32_t device_pid;
 	_Atomic uint64_t device_start;
 	_Atomic uint32_t wake;	   /* futex word of the device thread */
 	_Atomic uint32_t sleeping; /* device thread waits on wake without a short time-out */
@@ -20,25 +23,28 @@ struct sn_proc {
 	/* Staging slots in that process's memory: 0 = free; the receiver frees what it has read. */
 	_Atomic uint64_t bounce[SN_BOUNCE_SLOTS];
 	/*
-	 * The same for datagrams, whose payload is in the fabric itself: nobody sends a datagram
-	 * again, so it arrives even if its sender is gone by then.
+	 * The staging slots of datagrams, whose payload is in the fabric itself: nobody sends a
+	 * datagram again, so it arrives even if its sender is gone by then.
 	 */
 	_Atomic uint64_t datagram[SN_BOUNCE_SLOTS];
 	uint8_t datagram_payload[SN_BOUNCE_SLOTS][SN_UD_MTU];
-	_Atomic uint64_t head; /* of the inbox: next to write (producers) */
-	_Atomic uint64_t tail; /* next to read */
+	_Atomic uint64_t head; /* inbox: next to write (producers) */
+	_Atomic uint64_t tail; /* inbox: next to read */
 	struct sn_pkt inbox[SN_INBOX_SLOTS];
 };
 
 /* Takes a slot for this process (reaping slots of dead ones); returns its number or -EUSERS. */
 int sn_proc_attach(struct sn_fabric *fabric, uint32_t host);
-/* The calling process is the one in which the slot's device runs from now on. */
+/* Makes the calling process the one in which the slot's device runs from now on. */
 void sn_proc_device_begins(struct sn_proc *proc);
 /* The process that a slot's device runs in. 0: there is none. */
 int32_t sn_proc_device(const struct sn_proc *proc);
-/* False: it is gone, or stopped, for as long as that takes. */
+/* False if the process is gone, or stopped, for as long as that takes. */
 bool sn_proc_runs(int32_t pid);
-/* The same of all its threads: one that is in a system call stops at the end of that, maybe behind the others. */
+/*
+ * sn_proc_runs() for all its threads: a thread in a system call stops at the end of that, maybe
+ * behind the others.
+ */
 bool sn_proc_any_thread_runs(int32_t pid);
 /* Frees slots, QPNs included, whose process is gone. Cheap enough for once a second. */
 void sn_proc_reap(struct sn_fabric *fabric);

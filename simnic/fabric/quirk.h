@@ -38,7 +38,7 @@ enum sn_quirk {
 	SN_QUIRK_NULL_KEY_REFUSED,
 	SN_QUIRK_UMR_OFFSET_IGNORED,
 	SN_QUIRK_PORT_TWICE,
-	SN_QUIRKS, /* at most 32: bits of a word */
+	SN_QUIRKS, /* 32 or fewer, the bits of a word */
 };
 
 /* "nop-early" -> quirk, or -EINVAL */

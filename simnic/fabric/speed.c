@@ -9,7 +9,7 @@
 
 enum { LANES = 4, PCI_LANES = 16 };
 
-/* Of one lane, in units of 100 Mb/s, and its bit in LinkSpeedActive. */
+/* Speed of one lane, in units of 100 Mb/s, and its bit in LinkSpeedActive. */
 static const struct {
 	const char *name;
 	uint32_t hundreds, bit;
@@ -19,7 +19,7 @@ static const struct {
 };
 #define N_LANE_SPEEDS (sizeof(lane_speeds) / sizeof(lane_speeds[0]))
 
-/* Of one lane, in Mb/s without the line code: 8b/10b at first, then 128b/130b. */
+/* Speed of one lane, in Mb/s without the line code: 8b/10b at first, then 128b/130b. */
 static const struct {
 	const char *name, *text;
 	uint32_t mbps;
@@ -31,7 +31,7 @@ static const struct {
 };
 #define N_PCI_SPEEDS (sizeof(pci_speeds) / sizeof(pci_speeds[0]))
 
-/* ---- how much it carries ---------------------------------------------------------------------- */
+/* ---- how much it carries --------------------------------------------------------------------- */
 
 static uint32_t port_mbps(const struct sn_speed *speed)
 {
@@ -66,7 +66,7 @@ uint32_t sn_speed_share(const struct sn_speed *speed)
 	return (uint32_t)((uint64_t)SN_SPEED_WHOLE * carried_mbps(speed) / carried_mbps(&whole));
 }
 
-/* ---- changed ---------------------------------------------------------------------------------- */
+/* ---- changed --------------------------------------------------------------------------------- */
 
 static void changed(struct sn_fabric *fabric, struct sn_nic *nic)
 {
@@ -115,7 +115,7 @@ int sn_speed_set_pci(struct sn_fabric *fabric, struct sn_nic *nic, uint32_t lane
 	return 0;
 }
 
-/* ---- told ------------------------------------------------------------------------------------- */
+/* ---- told ------------------------------------------------------------------------------------ */
 
 uint8_t sn_speed_width(const struct sn_speed *speed)
 {

@@ -72,7 +72,7 @@ static void put_link(struct tree *tree, const char *link, const char *target)
 		return;
 	snprintf(path, sizeof(path), "%s/%s", tree->base, link);
 	make_parents(path);
-	/* Who lists a folder of devices passes over names with a dot in front. */
+	/* Readers of a folder of devices pass over names with a dot in front. */
 	snprintf(fresh, sizeof(fresh), "%s/.link.%d", tree->base, getpid());
 	if (symlink(target, fresh) || rename(fresh, path))
 		tree->err = -errno;
@@ -99,7 +99,10 @@ static void tree_host(struct tree *tree, const struct sn_fabric *fabric, uint32_
 	snprintf(tree->base, sizeof(tree->base), "%s/h%u", fabric->dir, host);
 }
 
-/* Also where the class links lead: ../../devices/<this>. Each card behind a root port of its own. */
+/*
+ * The place of the NIC's PCI function, to which class links lead, too: ../../devices/<this>. Each
+ * card is behind a root port of its own.
+ */
 static void pci_path(char *buf, size_t len, const struct sn_nic *nic)
 {
 	uint32_t bus = 0x10 + nic->card * 0x10;
@@ -108,9 +111,9 @@ static void pci_path(char *buf, size_t len, const struct sn_nic *nic)
 		 nic->function);
 }
 
-#define CONFIG_HEADER 64 /* what may be read without privileges */
+#define CONFIG_HEADER 64 /* bytes that may be read without privileges */
 
-/* Written in place, as who has it open reads the device, not a file. */
+/* Written in place, as whoever has it open reads the device, not a file. */
 static void put_config(struct tree *tree, const struct sn_nic *nic)
 {
 	uint8_t config[CONFIG_HEADER] = { 0xb3, 0x15, 0x1b, 0x10, 0x46, 0x05, 0x10, 0x00,
@@ -214,7 +217,9 @@ static void tree_gid(struct tree *tree, const struct sn_nic *nic, uint32_t index
 		drop(tree, ndev);
 }
 
-/* What the kernel tells of a VLAN interface. Those that are no more stay; no GID leads there. */
+/*
+ * Writes the kernel's files about VLAN interfaces. Those of former VLANs stay; no GID leads there.
+ */
 static void tree_vlans(const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
 	struct tree tree = { .replace = true };
@@ -264,7 +269,7 @@ static void tree_netdev(struct tree *tree, const struct sn_fabric *fabric, const
 	put(tree, file, "0x0");
 }
 
-/* To be listed: what is read of them is of that moment (host/counters.c). */
+/* Lists the counters: reads find the values of that moment (host/counters.c). */
 static void tree_counters(struct tree *tree)
 {
 	char path[64];
@@ -331,7 +336,7 @@ static void tree_uverbs(struct tree *tree, const struct sn_fabric *fabric, const
 	put_link(tree, "device", "../..");
 }
 
-/* What makes the device findable: its class links, and the node to open. */
+/* Makes the device findable: its class links, and the node to open. */
 static void tree_links(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
 	char pci[128], link[128], target[256];
@@ -438,7 +443,7 @@ void sn_sysfs_netdev_refresh(const struct sn_fabric *fabric, const struct sn_nic
 		snprintf(file, sizeof(file), "../../net/%s%s", old, parts[i]);
 		drop(&tree, file);
 	}
-	drop(&tree, "../../net"); /* as with a NIC that has none; tree_netdev() makes it anew */
+	drop(&tree, "../../net"); /* now as for a NIC without one; tree_netdev() makes it anew */
 	tree_gids(&tree, nic);
 	tree_netdev(&tree, fabric, nic);
 }
@@ -501,6 +506,6 @@ void sn_sysfs_nic_show(const struct sn_fabric *fabric, const struct sn_nic *nic)
 
 	device_becomes_new(fabric, nic);
 	tree_links(&tree, fabric, nic);
-	/* Those listed before it have to be newer than it. */
+	/* Devices listed before it have to be newer than it. */
 	sn_sysfs_links_renew(fabric, nic->host, nic->index);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What keeps tenants and classes of traffic apart: partitions, VLANs, and a record of which of them, and
- * which service level, the packets of a NIC had.
+ * The separation of tenants and classes of traffic: partitions, VLANs, and a record of the
+ * partition, VLAN and service level that the packets of a NIC had.
  */
 #ifndef SIMNIC_FABRIC_TENANT_H
 #define SIMNIC_FABRIC_TENANT_H
@@ -25,15 +25,15 @@ struct sn_class {
 	_Atomic uint64_t rc_packets, ud_packets;
 };
 
-/* In struct sn_nic. Tables are written by simnicctl. */
+/* Part of struct sn_nic. simnicctl writes the tables. */
 struct sn_tenant {
 	_Atomic uint16_t pkey[SN_MAX_PKEYS];
-	_Atomic uint16_t gid_vlan[SN_MAX_GIDS]; /* by index; 0: none */
+	_Atomic uint16_t gid_vlan[SN_MAX_GIDS]; /* VLAN of each index; 0: none */
 	_Atomic uint32_t gid_gen, pkey_gen;	/* bumped when a table changed */
-	struct sn_class sent[SN_MAX_CLASSES];	/* what does not fit is not recorded */
+	struct sn_class sent[SN_MAX_CLASSES];	/* classes seen; further ones are not recorded */
 };
 
-/* What a packet has of that. */
+/* The tenant and class of a packet. */
 struct sn_service {
 	uint16_t pkey, vlan;
 	uint8_t sl, traffic_class;
@@ -42,23 +42,23 @@ struct sn_service {
 struct sn_service sn_class_service(const struct sn_class *seen);
 void sn_class_count(struct sn_nic *nic, const struct sn_service *service, bool ud);
 
-uint32_t sn_nic_pkeys(const struct sn_nic *nic); /* length of its table */
+uint32_t sn_nic_pkeys(const struct sn_nic *nic); /* length of the NIC's table */
 /* IBA 10.9.3: the same partition, at least one end is a full member of it. */
 bool sn_pkey_match(uint16_t a, uint16_t b);
-/* Replaces its table. Raises PKEY_CHANGE. -EOPNOTSUPP: Ethernet; -EINVAL: too many. */
+/* Replaces the NIC's table. Raises PKEY_CHANGE. -EOPNOTSUPP: Ethernet; -EINVAL: too many. */
 int sn_nic_set_pkeys(struct sn_fabric *fabric, struct sn_nic *nic, const uint16_t *pkeys,
 		     uint32_t n);
 /*
- * A RoCE v2 GID of a VLAN interface at an index, with an address of its own; vlan 0: the entry becomes
- * empty. Raises GID_CHANGE. -EOPNOTSUPP: InfiniBand; -EINVAL: no such index or VLAN.
+ * Puts a RoCE v2 GID of a VLAN interface at an index, with an address of its own; vlan 0: the
+ * entry becomes empty. Raises GID_CHANGE. -EOPNOTSUPP: InfiniBand; -EINVAL: no such index or VLAN.
  */
 int sn_nic_set_vlan(struct sn_fabric *fabric, struct sn_nic *nic, uint32_t index, uint16_t vlan);
-/* What the table has at an index that is not empty. */
+/* The table's entry at an index that is not empty. */
 void sn_nic_gid_at(const struct sn_nic *nic, uint32_t index, uint8_t gid[16]);
 uint16_t sn_nic_vlan_at(const struct sn_nic *nic, uint32_t index); /* 0: none */
 /* "simnic0.100" */
 void sn_nic_vlan_name(const struct sn_nic *nic, uint16_t vlan, char *buf, uint32_t len);
-/* Who has that address, within that VLAN. -EHOSTUNREACH: nobody. */
+/* Finds the NIC that has the address, within that VLAN. -EHOSTUNREACH: none. */
 int sn_fabric_find_gid(const struct sn_fabric *fabric, const uint8_t gid[16], uint16_t vlan,
 		       int *host, int *nic);
 

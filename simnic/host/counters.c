@@ -16,7 +16,7 @@
 
 #define PORT "/ports/1/"
 
-/* By a name that says so, or from a folder that may be theirs. */
+/* True for a name that says so, or a folder that may be the counters'. */
 bool sn_counters_named(int dir, const char *path)
 {
 	if (!path || path[0] == '/')
@@ -24,7 +24,10 @@ bool sn_counters_named(int dir, const char *path)
 	return (dir != AT_FDCWD || strstr(path, "counters/")) && !sn_host_init();
 }
 
-/* <dir>/h0/sys/devices/.../infiniband/mlx5_0/ports/1/hw_counters/...: what is behind ports/1, and whose it is. */
+/*
+ * Takes <dir>/h0/sys/devices/.../infiniband/mlx5_0/ports/1/hw_counters/... apart: the NIC, and the
+ * part behind ports/1.
+ */
 static const char *counter_of(const char *path, const struct sn_nic **nic)
 {
 	const struct sn_fabric *fabric = sn_host_fabric();

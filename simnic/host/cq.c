@@ -124,7 +124,7 @@ int sn_cq_resize_cmd(const struct sn_req *req)
 	if (!cq || !cmd.cqe || cmd.cqe > atomic_load(&req->ctx->nic->max.cqe))
 		return -EINVAL;
 	if (!atomic_load(&req->ctx->nic->max.resize))
-		return -ENOSYS; /* as mlx5_ib without the capability */
+		return -ENOSYS; /* the error of mlx5_ib without the capability */
 	cqes = ring_size(cmd.cqe + 1);
 	if (cqes - 1 > atomic_load(&req->ctx->nic->max.resize))
 		return -ENOMEM;

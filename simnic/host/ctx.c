@@ -30,15 +30,16 @@ static pthread_once_t init_once = PTHREAD_ONCE_INIT;
 #define FORK_WAIT_S 1
 
 /*
- * The table lock: guards entries, references, and the start of the device. It tells its owner, as a signal handler may
- * fork in the middle of a verb: a kernel's driver has no lock that would keep it from that. In the moment before the
- * lock knows its owner, the wait's end helps.
+ * The table lock: guards entries, references, and the start of the device. The lock names its
+ * owner, as a signal handler may fork in the middle of a verb: a kernel's driver has no lock that
+ * would keep it from that. In the moment before the lock knows its owner, the end of the fork's
+ * wait helps.
  */
 static pthread_mutex_t table_lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
-static bool fork_owns; /* guarded by table_lock: the fork does not hold it */
+static bool fork_owns; /* the fork under way does not hold the lock; guarded by table_lock */
 /* The context that an fd opened, or that it is an event file of. Read unlocked as a hint only. */
 static _Atomic(struct sn_ctx *) by_fd[SN_MAX_FDS];
-static bool opened[SN_MAX_FDS]; /* it is no event file */
+static bool opened[SN_MAX_FDS]; /* true: the device's own file, no event file */
 static bool device_started;
 
 static void fork_child(void)
@@ -48,7 +49,7 @@ static void fork_child(void)
 	table_lock = anew;
 	if (!device_started)
 		return;
-	/* What the parent opened stays the parent's; the child opens anew. */
+	/* The parent's contexts stay the parent's; the child opens anew. */
 	for (int fd = 0; fd < SN_MAX_FDS; fd++)
 		atomic_store_explicit(&by_fd[fd], NULL, memory_order_relaxed);
 	device_started = false;
@@ -173,7 +174,7 @@ int sn_ctx_open(unsigned int minor)
 	if (err)
 		return err;
 	if (atomic_load(&ctx->nic->state) == SN_NIC_DISASSOCIATED)
-		err = -ENODEV; /* its device node is gone */
+		err = -ENODEV; /* the device node is gone */
 	ctx->fd = err ? -1 : uar_file();
 	if (!err && (ctx->fd < 0 || ctx->fd >= SN_MAX_FDS))
 		err = -EMFILE;
@@ -306,8 +307,8 @@ void sn_fd_duplicated(int fd, int number)
 }
 
 /*
- * A number of the context's own fd is closed. It is known by another one from now on; if there is none, its event files'
- * numbers mean nothing to us any more.
+ * Closes a number of the context's own fd. Another number stands for the context from now on. If
+ * there is none, the numbers of its event files mean nothing to us any more.
  */
 static void opened_closed_locked(struct sn_ctx *ctx)
 {

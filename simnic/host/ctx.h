@@ -18,8 +18,8 @@
 
 #define SN_PAGE		4096
 #define SN_MAX_BFREGS	512
-#define SN_MAX_DYN_UARS 512 /* doorbell pages that are asked for one by one: thread domains */
-#define SN_DM_PAGES	64  /* of device memory that a context may have */
+#define SN_MAX_DYN_UARS 512 /* doorbell pages that are mapped one by one: thread domains */
+#define SN_DM_PAGES	64  /* most pages of device memory in a context */
 enum sn_clock_page { SN_CLOCK_REGISTER, SN_CLOCK_INFO, SN_CLOCK_PAGES };
 #define SN_DM_BYTES ((uint64_t)SN_DM_PAGES * SN_PAGE)
 
@@ -30,7 +30,7 @@ struct sn_ctx {
 	uint32_t nic_index, incarnation;
 	struct sn_nic *nic;
 	struct sn_dev *dev; /* NULL until get_context */
-	bool devx;	    /* it may send commands of its own */
+	bool devx;	    /* the context may send commands of its own */
 	uint8_t *uar;	    /* our own mapping of the doorbell pages */
 	uint32_t n_uars, n_bfregs, n_low_latency;
 	uint8_t *dyn_uars[SN_MAX_DYN_UARS]; /* our own mappings; NULL: not asked for */
@@ -51,11 +51,16 @@ int sn_ctx_open(unsigned int minor); /* returns the new fd or -errno */
 struct sn_ctx *sn_ctx_get(int fd);   /* NULL: not ours. Takes a reference. */
 void sn_ctx_put(struct sn_ctx *ctx);
 void *sn_ctx_mmap(struct sn_ctx *ctx, void *addr, size_t length, int prot, int flags, off_t offset);
-/* clock.c: where the page is in the context's file; and from now on it tells the time. */
+/*
+ * clock.c: the page's place in the context's file; and a mapping that tells the time from now on.
+ */
 off_t sn_clock_offset(enum sn_clock_page page);
 int sn_clock_map(struct sn_ctx *ctx, enum sn_clock_page page);
 void sn_clock_unmap(struct sn_ctx *ctx);
-/* What this process has of that type on the NIC of ctx, as it is since it was last probed. */
+/*
+ * Number of objects of that type that this process has on the NIC of ctx, since the NIC was last
+ * probed.
+ */
 uint32_t sn_ctx_in_use(const struct sn_ctx *ctx, enum sn_obj_type type);
 
 int sn_fd_register(int fd, struct sn_ctx *ctx); /* an event file of ctx; NULL forgets */

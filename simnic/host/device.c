@@ -13,10 +13,11 @@
 #include "simnic/host/gate.h"
 #include "simnic/host/uverbs.h"
 
-#define SN_FW_VER      (20ULL << 32 | 35ULL << 16 | 1012)
-#define SN_GID_ENTRIES 256 /* as RoCE on mlx5 has; those that are not set are empty */
+#define SN_FW_VER (20ULL << 32 | 35ULL << 16 | 1012)
+/* size of the table, as RoCE on mlx5 has it; entries that are not set are empty */
+#define SN_GID_ENTRIES 256
 
-/* What libmlx5 needs to be told; 0: the feature is absent. */
+/* Fills the facts that libmlx5 needs; 0: the feature is absent. */
 static void ucontext_fill(const struct sn_ctx *ctx, struct mlx5_ib_alloc_ucontext_resp *resp)
 {
 	*resp = (struct mlx5_ib_alloc_ucontext_resp){
@@ -46,8 +47,8 @@ static void ucontext_fill(const struct sn_ctx *ctx, struct mlx5_ib_alloc_ucontex
 }
 
 /*
- * Granted to all by a kernel; here to who asks by the environment, as few commands are known: libmlx5 asks
- * again without it where it may.
+ * True if DEVX is granted. A kernel grants it to all. Here the environment asks for it, as few
+ * commands are known: libmlx5 asks again without it where it may.
  */
 static bool devx_granted(void)
 {
@@ -91,7 +92,7 @@ static int device_open(struct sn_ctx *ctx)
 	return err;
 }
 
-/* In the file they come behind all static ones that a context may have. */
+/* Maps a page, whose place in the file is behind all static pages that a context may have. */
 static int dyn_uar_add_locked(struct sn_ctx *ctx, uint32_t index, off_t *offset)
 {
 	uint8_t *page;
@@ -278,7 +279,7 @@ static bool gid_fill(const struct sn_ctx *ctx, uint32_t index, struct ib_uverbs_
 	*entry = (struct ib_uverbs_gid_entry){
 		.gid_index = index,
 		.port_num = 1,
-		.gid_type = type - SN_GID_IB, /* as enum ib_uverbs_gid_type counts */
+		.gid_type = type - SN_GID_IB, /* counted as in enum ib_uverbs_gid_type */
 	};
 	sn_nic_gid_at(ctx->nic, index, (uint8_t *)entry->gid);
 	return true;
@@ -308,7 +309,7 @@ int sn_query_gid_table(const struct sn_req *req)
 	if (!out || sn_req_in(req, UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, &size, 8, 8))
 		return -EINVAL;
 	if (size < sizeof(entry))
-		return -EOPNOTSUPP; /* of an interface that is older than all that is supported */
+		return -EOPNOTSUPP; /* an interface older than all that is supported */
 	room = out->len / size;
 	for (uint32_t i = 0; i < SN_MAX_GIDS; i++) {
 		uint8_t *to = (uint8_t *)(uintptr_t)out->data + n * size;

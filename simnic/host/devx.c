@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Objects that a program makes by commands of its own (DEVX): memory keys, that is, free ones with a list that UMR fills,
- * and those that stand for a part of another key. Offsets as in the PRM's CREATE_MKEY.
+ * Objects that a program makes by commands of its own (DEVX). Known are memory keys: free ones
+ * with a list that UMR fills, and keys that stand for a part of another key. Offsets as in the
+ * PRM's CREATE_MKEY.
  */
 #include <endian.h>
 #include <errno.h>
@@ -17,13 +18,13 @@
 
 enum {
 	MKC_AT = 16,  /* the key's context in the command */
-	KLM_AT = 272, /* behind it, the list of what it stands for */
+	KLM_AT = 272, /* place of the list, behind the context */
 	KLM_BYTES = 16,
 	MKC_FREE = 1 << 30,
 	MKC_UMR_EN = 1 << 15,
-	MKC_ENTRIES_AT = 52, /* how long a list it may have */
+	MKC_ENTRIES_AT = 52, /* length of the list */
 	MKC_RIGHTS_SHIFT =
-		10, /* of local read; then local write, remote read, remote write, atomic */
+		10, /* shift of local read; then local write, remote read, remote write, atomic */
 	MKC_MODE_SHIFT = 8,
 	MODE_KLM = 2,
 };
@@ -88,7 +89,10 @@ int sn_devx_create(const struct sn_req *req)
 
 	if (!obj)
 		return -ENOMEM;
-	/* Of who did not ask for DEVX when it opened the device, a kernel takes none. */
+	/*
+	 * A kernel takes no key from a program that did not ask for DEVX when it opened the
+	 * device.
+	 */
 	err = in && req->ctx->devx
 		      ? mkey_decode((const uint8_t *)(uintptr_t)in->data, in->len, &want)
 		      : -EINVAL;
@@ -123,12 +127,15 @@ int sn_devx_destroy(const struct sn_req *req)
 	return err;
 }
 
-/* ---- settings of queue pairs ------------------------------------------------------------------- */
+/* ---- settings of queue pairs ----------------------------------------------------------------- */
 
 #define RTS2RTS_QP   0x505
 #define INIT2INIT_QP 0x50e
 
-/* What verbs do not have: the source port of UDP, a port of a bond. Taken and without effect, as there is one way here. */
+/*
+ * Takes settings that verbs do not have: the source port of UDP, a port of a bond. They have no
+ * effect, as there is one way here.
+ */
 int sn_devx_modify(const struct sn_req *req)
 {
 	const struct ib_uverbs_attr *in = sn_req_attr(req, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN);
@@ -143,18 +150,18 @@ int sn_devx_modify(const struct sn_req *req)
 	return sn_req_out(req, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_OUT, answer, sizeof(answer));
 }
 
-/* ---- what the device can ---------------------------------------------------------------------- */
+/* ---- capabilities of the device -------------------------------------------------------------- */
 
 #define QUERY_HCA_CAP 0x100
 
 enum {
-	CAP_ATOMIC_NOW = 3 << 1 | 1, /* of its capabilities those of atomics, as they are set */
-	CAP_AT = 16,		     /* in the answer */
+	CAP_ATOMIC_NOW = 3 << 1 | 1, /* atomic capabilities, as they are set now */
+	CAP_AT = 16,		     /* place of the capabilities in the answer */
 	CAP_FETCH_ADD_PCI = CAP_AT + 0x50,
 	CAP_SWAP_PCI = CAP_AT + 0x52,
 	CAP_COMPARE_SWAP_PCI = CAP_AT + 0x54,
 	CAP_BYTES = CAP_AT + 0x100,
-	BYTES_8 = 2, /* of a mask of sizes */
+	BYTES_8 = 2, /* bit in a mask of sizes */
 };
 
 static bool says_global(const struct sn_nic *nic)

@@ -10,7 +10,7 @@
 #include "simnic/host/ctx.h"
 #include "simnic/host/uverbs.h"
 
-/* Behind all doorbell pages that a context may have. */
+/* Place of a page, behind all doorbell pages that a context may have. */
 off_t sn_dm_offset(uint32_t page)
 {
 	return ((off_t)SN_MAX_BFREGS / SN_BFREGS_PER_UAR + SN_MAX_DYN_UARS + page) * SN_PAGE;
@@ -101,7 +101,7 @@ int sn_dm_free(const struct sn_req *req)
 	return 0;
 }
 
-/* Its addresses begin at 0. */
+/* Reads the attributes of a region in device memory, whose addresses begin at 0. */
 static int dm_mr_attrs(const struct sn_req *req, const struct sn_obj *dm,
 		       struct ib_uverbs_reg_mr *cmd)
 {

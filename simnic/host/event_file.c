@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* A SOCK_SEQPACKET pair reads, polls and blocks like the kernel's event files: one event per read. */
+/*
+ * Event files as SOCK_SEQPACKET pairs, which read, poll and block like the kernel's: one event per
+ * read.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -72,7 +75,10 @@ static void event_file_free(struct sn_event_file *file)
 	free(file);
 }
 
-/* The context's first file of asynchronous events lives as long as the context: the device uses it. */
+/*
+ * Frees an unused file, except the context's first file of asynchronous events: the device uses it
+ * as long as the context lives.
+ */
 static void event_file_free_if_unused(struct sn_ctx *ctx, struct sn_event_file *file)
 {
 	struct sn_event_file **link = &ctx->event_files;
@@ -104,7 +110,7 @@ void sn_event_files_free(struct sn_ctx *ctx)
 	ctx->event_files = ctx->async = NULL;
 }
 
-/* By inode, not by number: an application may have moved its end with dup2. */
+/* Compares inodes, not numbers: an application may have moved its end with dup2. */
 static bool is_event_file(const struct sn_event_file *file, const struct stat *want)
 {
 	struct stat have;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Event files, as the kernel calls them: what a completion channel is read from, and the asynchronous
- * events of a context. Each is a socket pair: the application's end, and ours. The context's lock held.
+ * Event files, as the kernel calls them: completion channels and the asynchronous events of a
+ * context are read from them. Each is a socket pair: the application's end, and ours. The
+ * context's lock held.
  */
 #ifndef SIMNIC_HOST_EVENT_FILE_H
 #define SIMNIC_HOST_EVENT_FILE_H
@@ -17,7 +18,7 @@ struct sn_event_file {
 	bool async;
 	int app_fd;	  /* the number that the application was given */
 	int app_dup;	  /* the same socket under a number that the application cannot reuse */
-	uint32_t numbers; /* under which the application has it */
+	uint32_t numbers; /* number of fds under which the application has it */
 	int dev_fd;
 	uint32_t users; /* CQs and QPs that send their events here */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What a command meets before it acts: a NIC that hangs, that takes its time, that is dead. */
+/* The gate before each command: a NIC that hangs, that takes its time, that is dead. */
 #include <errno.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -62,7 +62,10 @@ static void sleep_until(uint64_t ns)
 		;
 }
 
-/* A NIC that dies gives all that stand in its line their error: looked for every SN_LINE_POLL_NS. */
+/*
+ * Waits for the command's turn. A NIC that dies gives all that stand in its line their error: its
+ * state is looked at every SN_LINE_POLL_NS.
+ */
 static void wait_in_line(const struct sn_ctx *ctx, uint64_t done)
 {
 	/* The default slack of 50 us would double a cheap command. */
@@ -75,7 +78,10 @@ static void wait_in_line(const struct sn_ctx *ctx, uint64_t done)
 	prctl(PR_SET_TIMERSLACK, slack);
 }
 
-/* Those whose line was cut by a hang line up anew when it ends. */
+/*
+ * Waits until the NIC has served the command. A hang cuts the line; those who stood in it line up
+ * anew when it ends.
+ */
 static void wait_to_be_served(const struct sn_ctx *ctx, uint64_t more_ns)
 {
 	uint64_t done;
@@ -107,7 +113,7 @@ int sn_gate_pass(struct sn_ctx *ctx, enum sn_gate gate, const struct sn_wait *wa
 	case SN_NIC_OK:
 	case SN_NIC_HANG: return 0;
 	case SN_NIC_INTERNAL_ERROR:
-		/* as mlx5 since Linux 5.17; EIO before */
+		/* as in mlx5 since Linux 5.17; EIO before */
 		return gate == SN_GATE_DESTROY || gate == SN_GATE_MODIFY ? 0 : -ENOLINK;
 	case SN_NIC_DISASSOCIATED: return -EIO;
 	}

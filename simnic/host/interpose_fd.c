@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Interposers for what is done with an opened NIC: ioctl, mmap, close, fcntl; and for RDMA netlink. */
+/* Interposers for calls on an opened NIC: ioctl, mmap, close, fcntl; and for RDMA netlink. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
@@ -41,7 +41,7 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	return result(err);
 }
 
-/* To be read only, as a kernel has it. */
+/* Maps the clock's page, read only as a kernel has it. */
 static void *clock_mmap(struct sn_ctx *ctx, void *addr, int flags, enum sn_clock_page page)
 {
 	int err = sn_clock_map(ctx, page);

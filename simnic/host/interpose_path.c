@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Interposers of the C library for functions that take a path: those below /sys/class/infiniband*,
- * /dev/infiniband and /proc/net/vlan lead into the simulated host's tree. Each symbol that programs and libraries
- * bind to needs its own: the large-file twins, and what _FORTIFY_SOURCE calls instead.
+ * /dev/infiniband and /proc/net/vlan lead into the simulated host's tree. Each symbol that
+ * programs and libraries bind to needs its own: the large-file twins, and the functions that
+ * _FORTIFY_SOURCE calls instead.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,10 @@
 #include "simnic/host/real.h"
 
 #define EXPORT __attribute__((visibility("default")))
-/* Twins by another name. x86-64 and arm64: off_t, struct stat, struct dirent are the 64-bit ones. */
+/*
+ * Twins by another name. On x86-64 and arm64 off_t, struct stat, struct dirent are the 64-bit
+ * ones.
+ */
 #define TWIN(name) __attribute__((visibility("default"), alias(#name)))
 
 #define MAP_PATH(path) sn_path_map(path, (char[PATH_MAX]){ 0 }, PATH_MAX)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The kernel that is played here, by its release: what its drivers do depends on that, and programs ask.
- * The answers of a dead NIC are those since Linux 5.17; see also struct sn_removal.
+ * The kernel that is played here, named by its release: programs ask for it, as drivers differ
+ * between releases. The answers of a dead NIC are those since Linux 5.17; see also struct
+ * sn_removal.
  */
 #include <stdio.h>
 #include <string.h>

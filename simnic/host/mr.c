@@ -87,7 +87,10 @@ static int range_check(uint64_t start, uint64_t length)
 	return 0;
 }
 
-/* What this process has pinned, on all its NICs: so the kernel counts (mm->pinned_vm). */
+/*
+ * Bytes that this process has pinned, on all its NICs: the kernel counts like that
+ * (mm->pinned_vm).
+ */
 static _Atomic uint64_t pinned;
 
 /* RLIMIT_MEMLOCK counts only where a test asks for it: CI containers set it tiny. */
@@ -196,7 +199,7 @@ int sn_mr_reg_cmd(const struct sn_req *req)
 	return sn_req_out(req, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
 }
 
-/* What is to be the region from now on. */
+/* Decodes the region's form from now on. */
 static int rereg_decode(const struct ib_uverbs_rereg_mr *want, struct ib_uverbs_reg_mr *cmd)
 {
 	if (!want->flags || want->flags & ~(uint32_t)IBV_REREG_MR_FLAGS_SUPPORTED)
@@ -267,7 +270,7 @@ int sn_mr_rereg_cmd(const struct sn_req *req)
 	return sn_req_out(req, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
 }
 
-/* ---- dma-buf: whatever can be mapped serves, memfd too ---------------------------------------- */
+/* ---- dma-buf: whatever can be mapped serves, memfd too --------------------------------------- */
 
 static int dmabuf_attrs(const struct sn_req *req, struct ib_uverbs_reg_mr *cmd, int *fd)
 {
@@ -304,8 +307,8 @@ static bool direct_asked(const struct sn_req *req)
 }
 
 /*
- * A buffer of the name "bar1" is mapped for data direct alone: it can be registered without, and is not
- * reached then.
+ * True if the registration reaches the buffer. A buffer of the name "bar1" is mapped for data
+ * direct alone: it can be registered without data direct, and is not reached then.
  */
 static bool dmabuf_reached(const struct sn_req *req, int fd)
 {

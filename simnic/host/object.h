@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What a context owns, found by handle: one number space for all types. */
+/* The objects of a context, found by handle: one number space for all types. */
 #ifndef SIMNIC_HOST_OBJECT_H
 #define SIMNIC_HOST_OBJECT_H
 
@@ -35,17 +35,17 @@ struct sn_obj {
 	enum sn_obj_type type;
 	uint32_t users; /* objects that refer to this one */
 	uint64_t user_handle;
-	struct sn_event_file *comp, *async; /* of completions; of asynchronous events */
+	struct sn_event_file *comp, *async; /* for completions; for asynchronous events */
 	union {
 		struct {
 			uint32_t pdn;
 		} pd;
 		struct {
 			uint32_t lkey, rkey;
-			struct ib_uverbs_reg_mr cmd; /* as it is registered */
-			void *map; /* of a dma-buf; NULL: the program's own memory */
+			struct ib_uverbs_reg_mr cmd; /* the registration as it is now */
+			void *map; /* map of a dma-buf; NULL: the program's own memory */
 			size_t map_length;
-			struct sn_obj *pd, *dm; /* dm: of device memory */
+			struct sn_obj *pd, *dm; /* dm: for device memory */
 		} mr;
 		struct {
 			void *map;

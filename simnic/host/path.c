@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Which paths belong to the simulated host. Everything else passes untouched. */
+/* Paths of the simulated host. Everything else passes untouched. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>

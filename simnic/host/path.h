@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Which paths belong to the simulated host. */
+/* Paths of the simulated host. */
 #ifndef SIMNIC_HOST_PATH_H
 #define SIMNIC_HOST_PATH_H
 

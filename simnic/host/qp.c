@@ -33,7 +33,7 @@ static uint32_t bfreg_take(struct sn_ctx *ctx)
 	return best;
 }
 
-/* Of a thread domain: the library has the register, and says which. */
+/* Finds the register of a thread domain: the library has it, and says which. */
 static int bfreg_of_domain(const struct sn_ctx *ctx, uint32_t dynamic, uint32_t *bfreg)
 {
 	uint32_t uar = dynamic / SN_BFREGS_PER_UAR;
@@ -97,7 +97,7 @@ static int qp_decode_core(const struct sn_req *req, struct sn_obj *qp)
 		return -EOPNOTSUPP;
 	qp->qp.sig_all = flags & IB_UVERBS_QP_CREATE_SQ_SIG_ALL;
 	qp->qp.type = type;
-	if (qp->qp.srq) /* whatever was asked for */
+	if (qp->qp.srq) /* no receives of its own, whatever was asked for */
 		qp->qp.cap.max_recv_wr = qp->qp.cap.max_recv_sge = 0;
 	err = sn_event_file_attr(req, UVERBS_ATTR_CREATE_QP_EVENT_FD, true, &qp->async);
 	if (err)
@@ -132,7 +132,10 @@ static int qp_decode_mlx5(const struct sn_req *req, struct sn_obj *qp, struct sn
 		.uidx = uhw.uidx,
 		.sig_all = qp->qp.sig_all,
 		.scatter_to_cqe = scatter,
-		/* As the kernel's driver: a requester scatters only if every request completes. */
+		/*
+		 * The kernel's driver does so, too: a requester scatters only if every request
+		 * completes.
+		 */
 		.scatter_to_cqe_send =
 			scatter && (qp->qp.sig_all || uhw.flags & MLX5_QP_FLAG_ALLOW_SCATTER_CQE),
 		.user_handle = qp->user_handle,

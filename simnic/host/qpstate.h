@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Which modification of a QP is legal (IBA 10.3.1). */
+/* The legal modifications of a QP (IBA 10.3.1). */
 #ifndef SIMNIC_HOST_QPSTATE_H
 #define SIMNIC_HOST_QPSTATE_H
 

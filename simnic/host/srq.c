@@ -12,7 +12,7 @@
 #define SEGMENT	  16 /* the link of a WQE, and a data segment */
 #define MIN_SHIFT 5
 
-/* As the library sizes the ring, who tells only what the application asked for. */
+/* Sizes a WQE like the library, which tells only the application's wishes. */
 static uint32_t wqe_shift(uint32_t max_sge)
 {
 	uint32_t shift = MIN_SHIFT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Which request goes where. */
+/* The table of requests and their handlers. */
 #include <errno.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <string.h>

@@ -75,7 +75,7 @@ int sn_srq_modify_cmd(const struct sn_req *req);
 int sn_srq_query_cmd(const struct sn_req *req);
 int sn_srq_destroy_cmd(const struct sn_req *req);
 
-/* What some of them take beside (gate.h); no lock held. */
+/* The additional time of some commands (gate.h); no lock held. */
 void sn_mr_reg_wait(const struct sn_req *req, struct sn_wait *wait);
 void sn_ah_wait(const struct sn_req *req, struct sn_wait *wait);
 void sn_qp_modify_wait(const struct sn_req *req, struct sn_wait *wait);
@@ -83,9 +83,9 @@ void sn_qp_modify_wait(const struct sn_req *req, struct sn_wait *wait);
 /* device.c. A doorbell page that the library asks for by mapping it; takes the context's lock. */
 int sn_dyn_uar_add(struct sn_ctx *ctx, uint32_t index, off_t *offset);
 bool sn_gid_index_ok(const struct sn_ctx *ctx, uint32_t index); /* there is an entry */
-/* mr.c. Of any type, when it goes: its memory is pinned no longer. */
+/* mr.c. Unpins the memory of a region of any type that goes. */
 void sn_mr_unpin(const struct sn_obj *obj);
-/* mr.c. Registers what is at cmd->start, as obj. */
+/* mr.c. Registers the memory at cmd->start, as obj. */
 int sn_mr_make(struct sn_ctx *ctx, const struct ib_uverbs_reg_mr *cmd, struct sn_obj *pd,
 	       struct sn_obj *mr, uint32_t *handle);
 off_t sn_dm_offset(uint32_t page); /* dm.c. Of device memory, in the context's file */
