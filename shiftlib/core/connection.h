@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What a connection knows. The shell reads it, and changes nothing but by sc_step(). */
+/* The state of a connection. The shell reads it, and changes it by sc_step() only. */
 #ifndef SHIFTLIB_CORE_CONNECTION_H
 #define SHIFTLIB_CORE_CONNECTION_H
 
@@ -8,68 +8,74 @@
 #include "shiftlib/core/message.h"
 #include "shiftlib/core/state.h"
 
-/* IBA 9.7.6.1.3: a QP's timer of T expires after T at the earliest and 4 T at the latest, as its NIC likes. */
+/*
+ * IBA 9.7.6.1.3: a QP's timer of T expires after T at the earliest and 4 T at the latest; the NIC
+ * decides.
+ */
 enum { SC_RETRY_STRETCH = 4 };
 
 struct sc_config {
 	uint64_t resend_min_ns, resend_max_ns; /* retransmission of messages, doubling */
-	uint64_t busy_ns;	/* both ends have so much to do: nothing is repeated sooner */
-	uint64_t retry_time_ns; /* of the QP: 4.096 us * 2^timeout * (retry_cnt + 1); 0: none */
-	uint32_t retry_stretch; /* most times that that its NIC retries: sc_retries_ns() */
-	uint64_t silence_ns;	/* who is fenced waits for a silent peer so long */
-	uint64_t deadline_ns;	/* a move has so long, also where the QP retries for less */
-	uint64_t limit_ns; /* a move takes no longer, says the operator; 0: as the QP retries */
+	uint64_t busy_ns;	/* work of both ends takes so long: no repetition sooner */
+	uint64_t retry_time_ns; /* the QP's own: 4.096 us * 2^timeout * (retry_cnt + 1); 0: none */
+	uint32_t retry_stretch; /* longest retries of its NIC, as a multiple of retry_time_ns:
+				 * sc_retries_ns() */
+	uint64_t silence_ns;	/* limit for a fenced end to wait for a silent peer */
+	uint64_t deadline_ns;	/* limit of a move, also where the QP retries for less */
+	uint64_t limit_ns;	/* the operator's limit of a move; 0: as the QP retries */
 	uint64_t packet_lifetime_ns; /* longest packet lifetime on the fabric */
-	uint64_t settle_ns;	     /* sick NIC: what it has taken in is in memory after so long */
-	uint64_t exact_ns;	     /* a NIC has so long to tell an expected PSN */
-	uint64_t fence_ns;	     /* an ordered switch waits so long for its fences */
-	uint64_t stay_ns;	     /* a flap is waited out no longer; 0: not at all */
-	uint64_t standby_ns; /* making a standby takes no longer, or another one is chosen */
-	uint64_t choose_min_ns, choose_max_ns; /* pause after one failed, doubling */
-	bool atomics;			       /* the QP takes atomics of the peer */
-	bool exact; /* expected PSNs are asked for and told, if the peer does so too */
-	bool lazy;  /* a standby is made when it is needed, if the peer is lazy too */
+	uint64_t settle_ns;	     /* sick NIC: delay until all that it took in is in memory */
+	uint64_t exact_ns;	     /* limit for a NIC to tell an expected PSN */
+	uint64_t fence_ns;	     /* limit for an ordered switch to wait for its fences */
+	uint64_t stay_ns;	     /* limit for waiting out a flap; 0: flaps are not waited out */
+	uint64_t standby_ns; /* limit for making a standby, after which another one is chosen */
+	uint64_t choose_min_ns, choose_max_ns; /* pause after a standby failed, doubling */
+	bool atomics;			       /* the QP accepts atomics of the peer */
+	bool exact; /* expected PSNs are asked for and told, if the peer does the same */
+	bool lazy;  /* standbys are made only when needed, if the peer is lazy too */
 };
 void sc_config_default(struct sc_config *config);
 
 struct sc_masks {
-	uint8_t up;	 /* its NIC is well and the peer answers on it */
+	uint8_t up;	 /* NIC well, and the peer answers on the path */
 	uint8_t steady;	 /* up for the hold-down time */
-	uint8_t drained; /* not to be used, says the operator; or its side, for a while */
-	uint8_t homed;	 /* of these: no operator says so, but atomics are at home elsewhere */
-	uint8_t no;	 /* rises with every change */
-	uint8_t well;	 /* own side: its NIC and port are, whatever the peer answers */
-	uint32_t cannot; /* where that home cannot be: see sc_home_cannot() */
+	uint8_t drained; /* not to be used: the operator's word, or that of its side for a while */
+	uint8_t homed;	 /* part of drained: no operator's word, but atomics are at home
+			  * elsewhere */
+	uint8_t no;	 /* number of the masks; rises with every change */
+	uint8_t well;	 /* own side: NIC and port well, whatever the peer answers */
+	uint32_t cannot; /* paths where that home cannot be: see sc_home_cannot() */
 };
 
 /* The way to the next epoch. */
 struct sc_standby {
 	enum sc_standby_phase phase; /* own */
 	enum sc_standby_phase peer;  /* as last heard */
-	uint32_t epoch;		     /* of this one or, when there is none, of the last */
+	uint32_t epoch;		     /* own epoch; if there is none, that of the last one */
 	uint8_t path;
 	uint8_t seen; /* own phase, as the peer last showed to have seen it */
 	uint8_t masks_seen;
-	bool both;	/* it has been ready at both ends */
-	uint8_t avoid;	/* paths that failed since one worked */
-	uint32_t order; /* in which they are preferred; the leader's, since the introduction */
+	bool both;	/* set once the standby has been ready at both ends */
+	uint8_t avoid;	/* paths on which standbys failed since one was ready at both ends */
+	uint32_t order; /* order of preference of the paths; the leader's, since the introduction */
 	struct sc_address local, remote;
 	uint64_t resend_at, resend_interval;
-	uint64_t deadline_at;		     /* of making it */
-	uint64_t choose_at, choose_interval; /* after a failure: when the next is chosen */
-	bool rests;			     /* lazy: there need be none */
-	uint64_t rest_until; /* lazy: the path in use may come up so long at first */
+	uint64_t deadline_at;		     /* limit of making the standby */
+	uint64_t choose_at, choose_interval; /* after a failure: time of the next choice */
+	bool rests;			     /* lazy: no standby is needed now */
+	uint64_t rest_until; /* lazy, at first: end of the wait for the path in use to come up */
 };
 
 /* The ordered switch. */
 struct sc_switch {
 	enum sc_switch_phase phase;
-	uint32_t no;	 /* of this attempt, or the last one heard of: burnt unless under way */
+	uint32_t no;	 /* number of the attempt, or of the last one heard of: burnt unless under
+			  * way */
 	uint32_t target; /* epoch */
 	bool peer_fenced;
-	bool atomics; /* some are outstanding before the fence */
-	bool led;     /* to the last move, which nothing forced: the path that was left is well */
-	bool turned_back; /* such a move could not go on where it led, so the next one may wait */
+	bool atomics;	  /* requests before the fence include some that may not be repeated */
+	bool led;	  /* a switch led to the last move, so the path that was left is well */
+	bool turned_back; /* a move could not go on where a switch led: the next switch may wait */
 	enum sc_reason reason;
 	uint64_t deadline_at;
 	uint64_t next_at, interval; /* after a CANCEL */
@@ -78,46 +84,46 @@ struct sc_switch {
 /* Leaving a path that is down (stay.c). */
 struct sc_stay {
 	enum sc_stay_phase phase;
-	uint32_t no; /* of this wait, or the last one heard of: burnt unless under way */
-	bool wished; /* this end wants to leave; else its peer does */
+	uint32_t no; /* number of the wait, or of the last one heard of: burnt unless under way */
+	bool wished; /* set if this end wants to leave; else the peer does */
 	bool peer_goes, told;
-	bool clear; /* at the last look nothing was outstanding that has to be waited for */
-	bool was_down, was_unwell;	 /* the path, and the own NIC there, since then */
-	enum sc_reason reason;		 /* why it wants to */
-	uint64_t since;			 /* sends are withheld */
-	uint64_t look_at, look_interval; /* are there still requests that wait? */
+	bool clear;		   /* no request had to be waited for when the shell last looked */
+	bool was_down, was_unwell; /* the path (the own NIC) was down since the wait began */
+	enum sc_reason reason;	   /* reason to leave */
+	uint64_t since;		   /* start of withholding sends */
+	uint64_t look_at, look_interval; /* next question to the shell for requests that wait */
 };
 
 /* The exact count: expected PSNs of quiesced carriers (exact.c). */
 struct sc_exact_count {
-	bool wants; /* of the peer: there are requests of ours whose fate its count does not tell */
-	uint32_t wants_of; /* carrier that they lie in */
-	bool asked;	   /* our shell, of what the peer wants; no answer yet */
+	bool wants;	   /* the peer's PSN is wanted, as its count does not tell some fates */
+	uint32_t wants_of; /* carrier that those requests lie in */
+	bool asked;	   /* our shell has a question open: the PSN that the peer wants */
 	uint64_t asked_until;
-	bool answered, known; /* the last answer, of carrier `of`: it stays true */
+	bool answered, known; /* the shell's last answer, for carrier `of`; stays true */
 	uint32_t of, psn;
 };
 
-/* What the other end has said. */
+/* The peer's words, as last heard. */
 struct sc_peer {
 	bool introduced;
-	bool known; /* any message of it was heard */
-	bool ended; /* it said FATAL or CLOSED */
+	bool known; /* some message of the peer was heard */
+	bool ended; /* the peer said FATAL or CLOSED */
 	bool masks_known;
-	bool lazy; /* told with the masks */
+	bool lazy; /* told together with the masks */
 	enum sc_stays stays;
 	struct sc_masks paths;
-	uint32_t epoch;		  /* last heard, any */
-	uint32_t seen_epoch;	  /* of ours, as last heard */
-	uint32_t recv_count;	  /* with final */
-	uint32_t lost, dead, cut; /* as our own */
-	bool quiesced;		  /* heard for the epoch under way */
-	uint64_t quiesced_at;	  /* ... when; with quiesced */
-	bool final;		  /* has a final count for the epoch under way */
-	bool wants;		  /* in the move under way, or the last one: the expected PSN ... */
-	uint32_t wants_of;	  /* ... of that carrier */
-	bool exact_seen;	  /* ... and has it, or knows that it will not come */
-	enum sc_exact exact;	  /* what it has said of ours, in the same */
+	uint32_t epoch;		  /* epoch last heard, of any message */
+	uint32_t seen_epoch;	  /* our epoch that the peer has seen, as last heard */
+	uint32_t recv_count;	  /* the peer's count; valid if final */
+	uint32_t lost, dead, cut; /* same meaning as lost, dead and cut of sc_conn */
+	bool quiesced;		  /* the peer's quiesced was heard for the epoch under way */
+	uint64_t quiesced_at;	  /* time of hearing it; valid if quiesced */
+	bool final;		  /* the peer has a final count for the epoch under way */
+	bool wants;		  /* the peer wants a PSN of ours, in this move or the last one */
+	uint32_t wants_of;	  /* carrier whose PSN the peer wants */
+	bool exact_seen;	  /* the peer has that PSN, or knows that it will not come */
+	enum sc_exact exact;	  /* the peer's answer to our own wish, in the same move */
 	uint32_t exact_psn;
 	uint64_t heard_at;
 };
@@ -127,19 +133,19 @@ struct sc_conn {
 	enum sc_send_state send;
 	enum sc_recv_state recv;
 	enum sc_move_phase move;
-	enum sc_reason reason; /* of the move under way, of the end, or of no protection */
-	uint32_t epoch;	       /* of the carrier in use; during a move: the one to come */
-	uint8_t path;	       /* that it runs on */
-	bool suspect;	       /* its path is down: leave as soon as a standby is ready */
+	enum sc_reason reason; /* reason of the move under way, of the end, or of no protection */
+	uint32_t epoch;	       /* epoch of the carrier in use; during a move: of the one to come */
+	uint8_t path;	       /* path of that carrier */
+	bool suspect;	       /* the carrier's path is down: leave as soon as a standby is ready */
 	bool suspicious;       /* lazy: a standby may be impossible here */
 	bool beyond;	       /* stock would have ended by now: the default NIC died, or retries on
-				   * the default path were spent, at either end (P9) */
-	bool fault_later;      /* RESUMING: it died while the answer of SETTLE was under way */
-	uint32_t lost;	       /* highest epoch whose carrier is lost here; 0: none */
-	uint32_t dead;	       /* own carriers below were counted on a NIC that is sick or gone */
-	uint32_t cut;	       /* ... that could not reach memory any more, for all that is known */
-	uint32_t fruitless;    /* carriers in a row that passed nothing */
-	uint64_t fruitless_since; /* the first of them was given up */
+				* the default path were spent, at either end (P9) */
+	bool fault_later;      /* the carrier died while the answer to SETTLE was under way */
+	uint32_t lost;	       /* highest epoch whose carrier is lost at this end; 0: none */
+	uint32_t dead;	       /* carriers below this epoch were counted on a sick or lost NIC */
+	uint32_t cut;	       /* the same, if that NIC may have lost its way to memory */
+	uint32_t fruitless;    /* number of carriers in a row that passed nothing */
+	uint64_t fruitless_since; /* time when the first of these was given up */
 	bool leader;		  /* chooses standbys and begins ordered switches */
 	struct sc_masks paths;
 	struct sc_standby standby;
@@ -147,24 +153,25 @@ struct sc_conn {
 	struct sc_stay stay;
 	struct sc_exact_count exact;
 	struct sc_peer peer;
-	bool guarded;	     /* transport errors are withheld: from the first standby, or the
-			      * first rest without one, to the end */
+	bool guarded;	     /* transport errors are withheld: from the first standby, or the first
+			      * rest without one, to the end */
 	bool failed;	     /* SC_ACT_FAIL was given */
 	bool count_final;    /* own carriers older than epoch are quiesced, recv_count is fixed */
-	bool counted;	     /* sick NIC: recv_count is that of the last recount */
+	bool counted;	     /* sick NIC: recv_count is the last recount's */
 	bool recounting;     /* sick NIC: RECOUNT given, no answer yet */
 	uint8_t flags;	     /* enum sc_flags, once ended: told to the peer */
-	uint8_t last_words;  /* how often that is still sent unasked */
+	uint8_t last_words;  /* how often flags are still sent unasked */
 	uint32_t recv_count; /* fixed when count_final */
-	uint64_t dark_since; /* no path to the peer has had an answer since; 0: one has */
+	uint64_t dark_since; /* start of the time without an answer on any path; 0: some path
+			      * answers */
 	uint64_t deadline_at, lifetime_until;
-	struct { /* LAY_RECEIVES or SETTLE again: */
+	struct { /* repetition of LAY_RECEIVES or SETTLE: */
 		uint64_t at, interval, since;
-		enum sc_reason reason; /* a key was missing, or an atomic may not run yet */
+		enum sc_reason reason; /* a missing key, or an atomic that may not run yet */
 	} retry;
-	uint64_t resend_at, resend_interval; /* STATE */
-	uint64_t told_at;		     /* the last STATE went out, whatever for */
-	uint64_t timer_at;		     /* out: when to send SC_EV_TIMER; 0: not at all */
+	uint64_t resend_at, resend_interval; /* next repetition of STATE */
+	uint64_t told_at;		     /* time of the last STATE, sent for any reason */
+	uint64_t timer_at;		     /* output: time for the next SC_EV_TIMER; 0: none */
 };
 
 #endif

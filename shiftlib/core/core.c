@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Entry of the core: one event in, actions out, and when to wake. */
+/* Entry of the core: takes one event, writes the actions and the time of the next timer. */
 #include "shiftlib/core/internal.h"
 
 #include <string.h>
@@ -149,7 +149,7 @@ static void dispatch(struct sc_frame *x)
 	case SC_EV_STANDBY_MADE: sc_standby_made(x); break;
 	case SC_EV_STANDBY_CONNECTED: sc_standby_connected(x); break;
 	case SC_EV_STANDBY_FAILED: sc_standby_failed(x); break;
-	case SC_EV_STANDBY_LOST: /* it may have come into use meanwhile */
+	case SC_EV_STANDBY_LOST: /* the standby may have come into use meanwhile */
 	case SC_EV_FAULT: sc_move_fault(x); break;
 	case SC_EV_MSG_STANDBY: sc_standby_message(x); break;
 	case SC_EV_MSG_STATE: sc_state_message(x); break;
@@ -172,7 +172,7 @@ static void dispatch(struct sc_frame *x)
 	}
 }
 
-/* Whatever the event was: what has become possible by it. */
+/* Does what has become possible by the event, of whatever type. */
 static void advance(struct sc_frame *x)
 {
 	sc_rest_update(x);

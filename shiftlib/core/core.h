@@ -17,9 +17,9 @@
  * - An error completion that was withheld is always followed by FAULT{TRANSPORT, epoch of its
  *   carrier}, also in the middle of a move and when the guard went off meanwhile. Of the carrier in
  *   use or to come, the core answers with a move or with SC_ACT_FAIL, never with silence.
- * - SC_ACT_FAIL comes at most once. It withholds nothing any more: the outstanding work completes or
- *   fails in order, every carrier of the connection (the one being laid too) goes to ERR, answers of
- *   actions still under way are not needed any more.
+ * - SC_ACT_FAIL comes at most once. It withholds nothing any more: the outstanding work completes
+ *   or fails in order, every carrier of the connection (the one being laid too) goes to ERR,
+ *   answers of actions still under way are not needed any more.
  * - An application error found while a carrier is quiesced is APP_ERROR, before its QUIESCED.
  */
 #ifndef SHIFTLIB_CORE_H
@@ -37,15 +37,18 @@
 
 void sc_init(struct sc_conn *conn, const struct sc_config *config);
 
-/* One step. actions->n is reset first. Never fails: an event that has no meaning here is ignored. */
+/*
+ * Takes one event and writes the actions; actions->n is reset first. Never fails: an event without
+ * a meaning in this state is ignored.
+ */
 void sc_step(struct sc_conn *conn, const struct sc_event *event, uint64_t now_ns,
 	     struct sc_actions *actions);
 
-/* Protected: a transport error here and now would be masked. */
+/* True if a transport error here and now would be masked. */
 bool sc_protected(const struct sc_conn *conn);
-/* Protected without a standby: both ends make one when it is needed. */
+/* True if the connection is protected without a standby: both ends make one when needed. */
 bool sc_rests(const struct sc_conn *conn);
-/* So long a request that needs something of the peer, such as a key, waits for it, at most. */
+/* Limit for a request to wait for something of the peer, such as a key. */
 uint64_t sc_patience_ns(const struct sc_config *config);
 
 #endif

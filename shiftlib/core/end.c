@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Ends. Whoever cannot go on says FATAL or CLOSED, and the application gets its own completions and
- * errors in order, as it would have without SHIFT. Nothing leads out of ENDED.
+ * The end of a connection. A side that cannot go on says FATAL or CLOSED, and the application gets
+ * its own completions and errors in order, as without SHIFT. No transition leads out of ENDED.
  */
 #include "shiftlib/core/internal.h"
 
@@ -65,8 +65,9 @@ void sc_end_fail(struct sc_frame *x, enum sc_reason reason)
 }
 
 /*
- * The application has seen an error: its QP is dead to it. In mid-move the rest of the completions
- * is withheld, so it has to be failed; else the real QP flushes by itself.
+ * Ends the connection after the application has seen an error: its QP is dead to it. In the middle
+ * of a move the rest of the completions is withheld and has to be failed; else the real QP flushes
+ * by itself.
  */
 void sc_end_app_error(struct sc_frame *x)
 {
@@ -79,8 +80,8 @@ void sc_end_app_closed(struct sc_frame *x)
 }
 
 /*
- * The peer's instance does not know the connection. Before anything was heard of it, that may only
- * be early. Later it is a peer that closed, or a new process at the old address.
+ * Ends the connection that the peer's instance does not know. Before anything was heard of the
+ * peer, it may only be early. Later the peer has closed, or a new process has the old address.
  */
 void sc_end_unknown(struct sc_frame *x)
 {
@@ -93,8 +94,8 @@ void sc_end_unknown(struct sc_frame *x)
 }
 
 /*
- * FATAL: the peer's application has got, or gets, errors, and ours must not wait for it. CLOSED out
- * of a move: as on stock, where nobody learns of a closed QP before it posts.
+ * Ends as the peer did. FATAL: the peer's application gets errors, and ours must not wait for it.
+ * CLOSED outside of a move: as on stock, where nobody learns of a closed QP before posting.
  */
 void sc_end_peer(struct sc_frame *x)
 {
@@ -123,7 +124,7 @@ static void ended_message(struct sc_frame *x)
 	if (m->flags) {
 		c->peer.ended = true;
 		c->resend_at = 0;
-		/* what ended quietly here was no quiet end there */
+		/* the quiet end at this side was none at the peer */
 		if (m->flags & SC_FLAG_FATAL && c->reason == SC_REASON_PEER_CLOSED)
 			fail_once(x, SC_REASON_PEER_FATAL);
 	}
@@ -141,7 +142,10 @@ void sc_end_event(struct sc_frame *x)
 		break;
 	case SC_EV_STANDBY_MADE: sc_emit(x, SC_ACT_STANDBY_DROP)->epoch = x->ev->epoch; break;
 	case SC_EV_FAULT:
-		/* withheld just before the guard went off: nobody else would release it */
+		/*
+		 * a completion withheld just before the guard went off: nobody else would release
+		 * it
+		 */
 		if (x->ev->reason == SC_REASON_TRANSPORT)
 			fail_once(x, SC_REASON_TRANSPORT);
 		break;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The exact count: a NIC keeps the log of what it received itself. The expected PSN of a QP that is in ERR and
- * has flushed is of the first packet that it did not take, and stays so. Who has requests whose fate the
- * count of receives does not tell asks for it in STATE, of the carrier that they lie in; the peer asks its
- * NIC when its own carriers are quiesced, and only then. It keeps the answer, as the asker may lose the
- * next carrier before it has settled, and ask again.
+ * The exact count, by the expected PSNs of old carriers. A NIC logs what it received itself: the
+ * expected PSN of a QP in ERR that has flushed names the first packet that the QP did not take, for
+ * good. An end with requests whose fate the count of receives does not tell asks for the PSN of
+ * their carrier, in STATE. The peer asks its NIC once its own carriers are quiesced, and never
+ * before. The peer keeps the answer, as the asker may lose the next carrier before settling, and
+ * ask again.
  *
- * Nobody waits for it who was not told that it comes: an earlier version says nothing (SILENT), a sick NIC
- * is not asked, one that does not answer in exact_ns is not waited for (UNKNOWN).
+ * An end waits for the PSN only if it was told that the PSN will come: an earlier version says
+ * nothing (SILENT), a sick NIC is not asked, and a NIC that does not answer in exact_ns is not
+ * waited for (UNKNOWN).
  */
 #include "shiftlib/core/internal.h"
 
@@ -20,7 +22,10 @@ void sc_exact_forget(struct sc_conn *c)
 
 /* ---- what we want --------------------------------------------------------------------------- */
 
-/* The peer has heard that we left; this is soon enough behind it for its NIC to be asked in time. */
+/*
+ * Notes the wish for a PSN. The peer has heard that we left; the wish follows soon enough for its
+ * NIC to be asked in time.
+ */
 void sc_exact_withheld(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
@@ -50,7 +55,10 @@ static bool is_last_word(enum sc_exact exact)
 	return exact == SC_EXACT_TOLD || exact == SC_EXACT_UNKNOWN;
 }
 
-/* Messages overtake each other: who has told does not take it back. The peer repeats it until it is seen. */
+/*
+ * Messages overtake each other: a peer that has told does not take it back, and repeats it until
+ * seen.
+ */
 static void hear_answer(struct sc_frame *x, const struct sc_msg_state *m)
 {
 	struct sc_conn *c = x->c;
@@ -108,7 +116,7 @@ void sc_exact_tell(const struct sc_conn *c, struct sc_msg_state *m)
 	m->exact_psn = c->exact.psn;
 }
 
-/* Behind the count it has a message of its own. */
+/* The answer has a message of its own if the count went out before. */
 static void note(struct sc_frame *x, uint32_t of, bool known, uint32_t psn)
 {
 	struct sc_exact_count *exact = &x->c->exact;
@@ -128,7 +136,7 @@ bool sc_exact_unseen(const struct sc_conn *c)
 	return c->count_final && c->peer.wants && !c->peer.exact_seen;
 }
 
-/* A NIC that did not show that it obeys may still execute, and what it says means nothing. */
+/* A NIC that did not show that it obeys may still execute, so its PSN means nothing. */
 static bool may_be_asked(const struct sc_conn *c, uint32_t carrier)
 {
 	bool sick = c->dead && sc_epoch_cmp(carrier, c->dead) < 0 && !SC_MUTANT(SICK_PSN);

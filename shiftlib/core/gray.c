@@ -3,13 +3,13 @@
 #include <string.h>
 #include "shiftlib/core/gray.h"
 
-#define LOOKS_LEAST   3 /* with errors in them */
-#define WITNESS_LEAST 2 /* errors of a kind */
+#define LOOKS_LEAST   3 /* looks with errors */
+#define WITNESS_LEAST 2 /* errors of one kind */
 #define RELAPSES_MAX  31
 #define TRIPS_LEAST   3
 #define TRIP_FACTOR   4
-#define TRIP_FLOOR_NS 500000ull /* longer than usual by less is nothing */
-#define TRIP_LEARNS   64	/* the share of one in what is usual */
+#define TRIP_FLOOR_NS 500000ull /* a lesser delay than this is ignored */
+#define TRIP_LEARNS   64	/* weight of the usual time against a new one */
 
 _Static_assert((SH_GRAY_LOOKS & (SH_GRAY_LOOKS - 1)) == 0, "looks wrap");
 
@@ -27,7 +27,10 @@ static void counts_add(struct sh_gray_counts *sum, const struct sh_gray_counts *
 	sum->unready += more->unready;
 }
 
-/* False: one has fallen, so they began anew; or they are sums of other files, as one could not be read then, or now. */
+/*
+ * Computes what was counted since. False: a counter has fallen, so all began anew, or a file could
+ * not be read now or then.
+ */
 static bool counts_since(const struct sh_gray_counts *now, const struct sh_gray_counts *last,
 			 struct sh_gray_counts *out)
 {
@@ -48,7 +51,7 @@ static bool counts_since(const struct sh_gray_counts *now, const struct sh_gray_
 	       now->unready >= last->unready;
 }
 
-/* A gap makes many packets come behind it: of a receiver, what had to be sent again counts. */
+/* A gap makes many packets arrive behind it: on a receiver, retransmissions count instead. */
 static uint64_t counts_errors(const struct sh_gray_counts *counts)
 {
 	uint64_t errors = counts->naks + counts->timeouts + counts->damaged;
@@ -108,7 +111,7 @@ static bool enough(const struct sh_gray *gray, const struct sh_gray_config *conf
 	       errors * 1000000 >= sum->packets * config->per_million;
 }
 
-/* What came behind something that found no receive is no gap. */
+/* Gaps behind a request that found no receive are none. */
 static uint8_t witnesses(const struct sh_gray_counts *sum, bool slow)
 {
 	uint8_t seen = 0;
@@ -129,7 +132,7 @@ static bool proves(uint8_t seen)
 	return seen & SH_GRAY_DAMAGE && seen & (SH_GRAY_GAPS | SH_GRAY_TIMEOUTS | SH_GRAY_SLOW);
 }
 
-/* Gaps with timeouts, if no queue is to blame. */
+/* Gaps with timeouts suffice if no queue is to blame. */
 static bool suffices(const struct sh_gray *gray)
 {
 	const uint8_t both = SH_GRAY_GAPS | SH_GRAY_TIMEOUTS;
@@ -189,7 +192,10 @@ static void transition_any_to_sick(struct sh_gray *gray, const struct sh_gray_co
 	gray->since = now;
 }
 
-/* Sick until the hold-down is over: with its traffic away nothing else can show that it is well. */
+/*
+ * A sick NIC is so until the hold-down is over: without traffic nothing else can show that it is
+ * well.
+ */
 static bool judge(struct sh_gray *gray, const struct sh_gray_config *config, bool believed,
 		  uint64_t now)
 {
@@ -261,7 +267,7 @@ void sh_gray_trip_add(struct sh_gray_trip *trip, uint64_t ns)
 		trip->ns[trip->n++] = ns;
 }
 
-/* The mean at first, and then it follows slowly: a load that lasts is usual. */
+/* Learns the mean at first and follows slowly later: a load that lasts is usual. */
 static void trip_learn(struct sh_gray_trip *trip, uint64_t ns)
 {
 	if (trip->learned < TRIP_LEARNS)

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Does a NIC lose or damage packets though nothing has failed? By what its port counts, and by the round trips of
- * datagrams. Pure, as the core is: a struct per NIC, whoever owns it calls.
+ * Detector of NICs that lose or damage packets though nothing has failed, by the counters of their
+ * ports and the round trips of datagrams. Pure, as the core is: a struct per NIC, which its owner
+ * calls.
  *
- * - What counters say is a witness of one of three kinds: gaps in the sequence of packets, timeouts, damage at the port.
- *   No kind is believed alone: adaptive routing makes gaps, a pause makes timeouts, and so does a peer that died.
- * - Gaps and timeouts together are what congestion makes too, where switches drop: they are believed while there are no
- *   marks of congestion, and round trips are as long as they used to be, and even then prove nothing: nobody is to act on
- *   them. Damage proves it, with any other witness, as no queue makes it; long round trips beside it are one, too.
- * - A receiver that is not ready (RNR) is no witness, nor are the gaps behind what it refused.
- * - Witnesses count if there are enough of them among the packets of the last looks, and in several of these: what
- *   happens once (a switch that went down and up) is not gray.
- * - A NIC that was judged sick is so until nothing was seen for a hold-down. Each relapse doubles that; calm halves it.
+ * - Counters are witnesses of one of three kinds: gaps in the sequence of packets, timeouts, damage
+ *   at the port. No kind is believed alone: adaptive routing makes gaps; a pause or the death of a
+ *   peer makes timeouts.
+ * - Gaps and timeouts together also come from congestion, where switches drop. They are believed
+ *   only without marks of congestion and with round trips as long as usual. Even then they prove
+ *   nothing, and nobody is to act on them. Damage with any other witness proves a fault, as no
+ *   queue makes damage; long round trips are such a witness, too.
+ * - A receiver that is not ready (RNR) is no witness, nor are gaps behind the refused request.
+ * - Witnesses count if they are frequent among the packets of the last looks, and seen in several
+ *   of these: a single event (a switch that went down and up) is not gray.
+ * - A NIC that was judged sick is so until nothing was seen for a hold-down. Each relapse doubles
+ *   the hold-down; calm halves it.
  */
 #ifndef SHIFTLIB_GRAY_H
 #define SHIFTLIB_GRAY_H
@@ -19,11 +23,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SH_GRAY_LOOKS 8 /* that are summed up */
+#define SH_GRAY_LOOKS 8 /* looks that are summed up */
 
 enum sh_gray_state {
 	SH_GRAY_HEALTHY,
-	SH_GRAY_SUSPECT, /* there is a witness, and no second one */
+	SH_GRAY_SUSPECT, /* seen by a single witness */
 	SH_GRAY_SICK,
 };
 
@@ -35,87 +39,92 @@ enum sh_gray_witness {
 	SH_GRAY_SLOW = 8, /* counts beside damage only */
 };
 
-/* All that a port has counted since it exists. What it does not count, or cannot tell now, is 0. */
+/* All counts of a port since it exists; 0 for one that it does not have, or cannot tell now. */
 struct sh_gray_counts {
-	uint64_t packets;    /* both ways; 0 for ever: it does not tell */
-	uint64_t naks;	     /* as requester: gaps that the other end or this one saw */
-	uint64_t gaps;	     /* as responder: packets behind a gap */
-	uint64_t timeouts;   /* as requester: acknowledgements that did not come */
-	uint64_t duplicates; /* as responder: packets that were here before */
-	uint64_t damaged;    /* packets that the port took for no packets */
-	uint64_t marks;	     /* of congestion */
-	uint64_t unready;    /* RNR, both ways */
-	uint32_t
-		files; /* of which these are the sums: with those of others they cannot be compared */
+	uint64_t packets;    /* sent and received; 0 for ever: not told */
+	uint64_t naks;	     /* requester: gaps that the other end or this one saw */
+	uint64_t gaps;	     /* responder: packets behind a gap */
+	uint64_t timeouts;   /* requester: acknowledgements that did not come */
+	uint64_t duplicates; /* responder: packets that had come before */
+	uint64_t damaged;    /* packets that the port could not make out */
+	uint64_t marks;	     /* marks of congestion */
+	uint64_t unready;    /* RNR, sent and received */
+	uint32_t files; /* set of files summed up here; sums of other sets cannot be compared */
 };
 
-/* Round trips since the last look. */
+/* Numbers of round trips since the last look. */
 struct sh_gray_trips {
 	uint32_t n, slow;
 };
 
 struct sh_gray_config {
-	uint64_t look_ns;     /* between two looks, about */
-	uint32_t least;	      /* errors in the looks that are summed up */
-	uint32_t per_million; /* errors among so many packets */
+	uint64_t look_ns;     /* about the time between two looks */
+	uint32_t least;	      /* least errors in the looks that are summed up */
+	uint32_t per_million; /* least errors among a million packets */
 	uint64_t hold_min_ns, hold_max_ns;
-	uint64_t calm_ns; /* healthy for so long: one relapse is forgotten */
+	uint64_t calm_ns; /* time of health after which a relapse is forgotten */
 };
 
-/* Of what fell ill, and may do so again; core/slow.c counts by these, too. */
+/* Returns the hold-down after so many relapses; core/slow.c uses it too. */
 uint64_t sh_gray_hold_after(const struct sh_gray_config *config, uint32_t relapses);
-/* It does: how many that makes, without those that calm since well_at has taken back. */
+/* Returns the relapses with a new one, less those that the calm since well_at has taken back. */
 uint32_t sh_gray_relapse(const struct sh_gray_config *config, uint32_t relapses, uint64_t well_at,
 			 uint64_t now);
 
 struct sh_gray {
 	enum sh_gray_state state;
-	uint8_t seen;	/* witnesses of the last looks: enum sh_gray_witness */
-	bool congested; /* for all that is known */
-	bool proven;	/* SICK: damage was among what was seen */
+	uint8_t seen;	/* witnesses of the last looks, as bits of enum sh_gray_witness */
+	bool congested; /* congested, or nothing shows that it is not */
+	bool proven;	/* SICK: damage was among the witnesses */
 	bool known;	/* last is set */
 	struct sh_gray_counts last, look[SH_GRAY_LOOKS];
 	struct sh_gray_trips trips[SH_GRAY_LOOKS];
-	uint32_t next;	   /* place of the next look */
-	uint64_t seen_at;  /* SICK: two witnesses, the last time */
-	uint64_t since;	   /* of the state */
-	uint64_t well_at;  /* it was sick, and is so no more since; 0: never */
-	uint32_t relapses; /* that are not forgotten */
+	uint32_t next;	   /* number of the next look */
+	uint64_t seen_at;  /* SICK: the last time of two witnesses */
+	uint64_t since;	   /* start of the state */
+	uint64_t well_at;  /* end of the last sickness; 0: never sick */
+	uint32_t relapses; /* relapses that are not forgotten */
 };
 
-/* A look. True: it has become sick, or is so no more. */
+/* Takes a look. True: the NIC has become sick, or is so no more. */
 bool sh_gray_look(struct sh_gray *gray, const struct sh_gray_config *config,
 		  const struct sh_gray_counts *counts, const struct sh_gray_trips *trips,
 		  uint64_t now);
-/* What was counted has another reason (it failed, or its traffic was somebody else's): looks begin anew. */
+/*
+ * Begins the looks anew, as the counts have another reason (the NIC failed, or had another's
+ * traffic).
+ */
 void sh_gray_forget(struct sh_gray *gray);
-/* Somebody says that it is well. */
+/* Takes the NIC as well, by somebody's word. */
 void sh_gray_absolve(struct sh_gray *gray, uint64_t now);
 uint64_t sh_gray_hold_ns(const struct sh_gray *gray, const struct sh_gray_config *config);
-/* Of the last looks: errors, and the packets they are among. */
+/* Tells the errors of the last looks, and the packets they are among. */
 void sh_gray_share(const struct sh_gray *gray, uint64_t *errors, uint64_t *packets);
 
 /* ---- round trips ---------------------------------------------------------------------------- */
 
-#define SH_GRAY_TRIPS 8 /* that are kept until the next look */
+#define SH_GRAY_TRIPS 8 /* trips kept until the next look */
 
-/* Of one path. */
+/* The round trips of one path. */
 struct sh_gray_trip {
-	uint64_t usual_ns; /* 0: not known */
-	uint32_t learned;  /* by so many, up to TRIP_LEARNS */
-	uint32_t n;	   /* of ns: since the last look */
+	uint64_t usual_ns; /* usual time; 0: not known */
+	uint32_t learned;  /* trips that usual_ns is made of, up to TRIP_LEARNS */
+	uint32_t n;	   /* entries of ns since the last look */
 	uint64_t ns[SH_GRAY_TRIPS];
 };
 
 void sh_gray_trip_add(struct sh_gray_trip *trip, uint64_t ns);
-/* Adds those since the last look to the sum. calm: nothing is wrong, so what they say is what is usual. */
+/*
+ * Adds the trips since the last look to the sum. calm: nothing is wrong, so their times are usual.
+ */
 void sh_gray_trip_look(struct sh_gray_trip *trip, bool calm, struct sh_gray_trips *sum);
 
 /* ---- which may be given up ------------------------------------------------------------------ */
 
 /*
- * May a NIC that was judged sick be drained? n: those that could carry its traffic, it included; sick: how many of them
- * are; well: how many are not, nor are drained. Where more than half of them are sick, it is the fabric, and no NIC.
+ * True if a sick NIC may be drained. n: NICs that could carry its traffic, itself included; sick:
+ * how many of these are sick; well: how many are neither sick nor drained. If more than half are
+ * sick, the fabric is at fault, and no NIC.
  */
 bool sh_gray_may_drain(uint32_t n, uint32_t sick, uint32_t well);
 

@@ -7,7 +7,7 @@ static bool hang_longer(uint64_t since, uint64_t limit_ns, uint64_t now)
 	return since && now - since >= limit_ns;
 }
 
-/* It sends nothing: what becomes of a command? One that already runs is as good as ours. */
+/* The NIC sends nothing: judges it by a command. One that already runs is as good as ours. */
 static enum sh_hang_verdict hang_obeys(struct sh_hang *hang, const struct sh_hang_config *config,
 				       uint64_t busy_since, uint64_t now)
 {

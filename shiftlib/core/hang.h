@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Does a NIC that raised no event hang? Pure.
+ * Detector of NICs that hang without an event. Pure.
  *
- * It does if its own datagrams do not get sent and a command does not return either. Only one of
- * the two is no hang: a port that is paused sends nothing, but obeys; the registration of much
- * memory takes long, but what is on the rings is sent.
+ * A NIC hangs if its own datagrams are not sent and a command does not return either. One of the
+ * two alone is no hang: a paused port sends nothing, but its NIC obeys; registering much memory
+ * takes long, but requests on the rings are sent.
  */
 #ifndef SHIFTLIB_HANG_H
 #define SHIFTLIB_HANG_H
@@ -12,24 +12,25 @@
 #include <stdint.h>
 
 struct sh_hang_config {
-	uint64_t send_ns;    /* a datagram of ours is sent in this time */
-	uint64_t command_ns; /* a command returns in this time */
+	uint64_t send_ns;    /* limit for a datagram of ours to be sent */
+	uint64_t command_ns; /* limit for a command to return */
 };
 
 enum sh_hang_verdict {
 	SH_HANG_NONE,
-	SH_HANG_ASK,  /* give it a command: sh_hang_answered() when it returned */
-	SH_HANG_HUNG, /* said again as long as it lasts */
+	SH_HANG_ASK,  /* give the NIC a command; call sh_hang_answered() when it returned */
+	SH_HANG_HUNG, /* repeated as long as the hang lasts */
 };
 
 struct sh_hang {
-	uint64_t asked_at; /* a command of ours is under way since; 0: none */
+	uint64_t asked_at; /* start of our command that is under way; 0: none */
 	uint64_t ask_again_at;
 };
 
 /*
- * waiting_since: since when the NIC has datagrams of ours and completes none; 0: it has none.
- * busy_since: since when its present command runs; 0: none does. now: later than both.
+ * Judges a NIC. waiting_since: start of the time in which the NIC has datagrams of ours and
+ * completes none; 0: it has none. busy_since: start of its present command; 0: none runs. now:
+ * later than both.
  */
 enum sh_hang_verdict sh_hang_judge(struct sh_hang *hang, const struct sh_hang_config *config,
 				   uint64_t waiting_since, uint64_t busy_since, uint64_t now);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Which NIC runs atomics: see home.h. */
+/* The choice of the NIC that runs atomics: see home.h. */
 #include <string.h>
 
 #include "shiftlib/core/home.h"
@@ -19,7 +19,7 @@ static bool odd(uint32_t word)
 	return word & 1;
 }
 
-/* ---- who requests ----------------------------------------------------------------------------- */
+/* ---- who requests ---------------------------------------------------------------------------- */
 
 static bool is_free(const struct sc_home_user *user, uint8_t path)
 {
@@ -65,7 +65,7 @@ bool sc_home_answered(struct sc_home_user *user, const struct sc_msg_home *m, ui
 	return true;
 }
 
-/* ---- who responds: what it has heard ----------------------------------------------------------- */
+/* ---- who responds: what it has heard --------------------------------------------------------- */
 
 static bool is_barred(const struct sc_home_member *m)
 {
@@ -79,7 +79,7 @@ static bool still_there(const struct sc_home_member *m, uint32_t epoch)
 	return sc_epoch_cmp(epoch, quiesced) >= 0;
 }
 
-/* It executes nothing, whatever its peer believes. */
+/* True if the member executes nothing, whatever its peer believes. */
 static bool is_out(const struct sc_home_member *m)
 {
 	return m->gone || m->shut || (m->silent && SC_HOME_MUTANT(SILENT_GONE));
@@ -116,21 +116,24 @@ void sc_home_heard(struct sc_home_member *member, const struct sc_msg_home *m)
 	member->news |= m->ask;
 }
 
-/* ---- where the home is ------------------------------------------------------------------------- */
+/* ---- where the home is ----------------------------------------------------------------------- */
 
-/* Nothing can be had of one that has no path at all: what it may still run counts all the same. */
+/*
+ * True if the member is asked for its paths. A member without any path has nothing to offer; what
+ * it may still run counts all the same.
+ */
 static bool is_asked(const struct sc_home_member *m)
 {
 	return m->user && m->ok;
 }
 
-/* In so many steps from the peer's group is one that cannot be there; 0: there is none. */
+/* Returns the steps from the peer's group to one that cannot be on the path; 0: there is none. */
 static uint8_t steps_to(uint32_t cannot, uint8_t path)
 {
 	return cannot >> (4 * path) & 15;
 }
 
-/* Set of paths where the peer's group cannot be. */
+/* Returns the set of paths where the peer's group cannot be. */
 static uint8_t told_off(uint32_t cannot)
 {
 	uint8_t path, paths = 0;
@@ -160,7 +163,10 @@ static bool all_take_part(const struct sc_home_group *g)
 	return true;
 }
 
-/* Two homes of which each would do, and neither goes to the other: both take the first then. */
+/*
+ * True if two groups are apart: each home would do, and neither group goes to the other's. Both
+ * take the first then.
+ */
 static bool is_apart(const struct sc_home_group *g, const struct sc_home_member *m)
 {
 	return m->cannot && (m->asked & bit(g->home));
@@ -173,8 +179,9 @@ static void add(struct sc_home_fits *fits, const struct sc_home_member *m, uint8
 }
 
 /*
- * heeded: without paths where their peers' groups cannot be. There may be thousands, most of which have heard the same as
- * the one before: so one look at each. False: nobody is asked.
+ * Collects the paths of all members. heeded: without paths where their peers' groups cannot be.
+ * There may be thousands of members, most with the same masks as the one before, so each is looked
+ * at once. False: no member is asked.
  */
 static bool fits_of(const struct sc_home_group *g, struct sc_home_fits *own,
 		    struct sc_home_fits *heeded)
@@ -202,7 +209,7 @@ static bool fits_of(const struct sc_home_group *g, struct sc_home_fits *own,
 		apart |= is_apart(g, m);
 	}
 	own->apart = heeded->apart = apart && !SC_HOME_MUTANT(APART);
-	own->odds = true; /* if it is that which counts */
+	own->odds = true; /* set for `own` only, and meant if `own` decides */
 	return any;
 }
 
@@ -248,7 +255,7 @@ static void hear_all(struct sc_home_group *g)
 	}
 }
 
-/* Path 0 must be steady, too: the home does not go back before. */
+/* Sets g->far. Path 0 must be steady, too: before, the home does not go back. */
 static void look_afar(struct sc_home_group *g, const struct sc_home_fits *own)
 {
 	uint32_t can = (own->can & ~1u) | (own->ready & 1);
@@ -320,7 +327,7 @@ static uint8_t choose(struct sc_home_group *g)
 	return sc_home_choose(heeded.can ? &heeded : &own, g->home);
 }
 
-/* ---- the step ---------------------------------------------------------------------------------- */
+/* ---- the step -------------------------------------------------------------------------------- */
 
 static bool has_bar(const struct sc_home_member *m)
 {
@@ -333,8 +340,8 @@ static bool has_granted(const struct sc_home_member *m)
 }
 
 /*
- * Of the carrier in use, or one that this end has not reached yet. On path 0 without a bar nobody needs
- * a grant: what it wants was asked before it heard so.
+ * True if a grant is wanted for the carrier in use, or for one that this end has not reached yet.
+ * On path 0 without a bar nobody needs a grant: the peer asked before it heard so.
  */
 static bool has_want(const struct sc_home_member *m)
 {
@@ -382,7 +389,7 @@ static void grant(struct sc_home_member *m)
 	m->news = true;
 }
 
-/* Its carrier in use, to which both ends have come. */
+/* True if the grant is wanted for the carrier in use, to which both ends have come. */
 static bool is_settled(const struct sc_home_member *m)
 {
 	return m->wants && m->wants_of == m->epoch && m->quiesced == m->epoch;
@@ -467,8 +474,9 @@ void sc_home_step(struct sc_home_group *g)
 }
 
 /*
- * Where its peer's group is, if it goes there: to the first of two homes that it can be on, path 0 last. Else both would
- * keep it where it is, on path 0 maybe, and all other members of both would wait for it.
+ * Returns the paths of the peer's group, if the member goes there: the first of two possible homes,
+ * path 0 last. Else each group would keep the connection at its own home, maybe on path 0, and all
+ * other members of both would wait for it.
  */
 static uint8_t gives_way_to(const struct sc_home_group *g, const struct sc_home_member *m)
 {
@@ -486,7 +494,7 @@ uint8_t sc_home_drained(const struct sc_home_group *g, const struct sc_home_memb
 	return (uint8_t) ~(bit(g->home) | gives_way_to(g, m));
 }
 
-/* ---- both -------------------------------------------------------------------------------------- */
+/* ---- both ------------------------------------------------------------------------------------ */
 
 bool sc_home_unheard(const struct sc_home_member *m)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Which NIC runs atomics of several processes: see home_board.h. */
+/* The choice of the NIC that runs atomics of several processes: see home_board.h. */
 #include <assert.h>
 #include <string.h>
 
@@ -64,8 +64,8 @@ static uint32_t can_of_others(const struct sc_home_seat *seat)
 }
 
 /*
- * Who heeds its peers as far as that leaves all processes a NIC takes the others none: so all that do are as many as can
- * in the end, and what one says does not go back and forth.
+ * Writes this process's words on the board. It heeds its peers only if that leaves all processes a
+ * NIC in common. So in the end as many as possible do so, and no word goes back and forth.
  */
 static void say(const struct sc_home_seat *seat, struct sc_home_group *group)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * STATE: all that a side has to say, in one idempotent message. Loss, doubling and crossing are
- * harmless: it is repeated until the peer shows that it has seen our final count, and only an own
- * timer or a changed state asks for an answer, so that answers never chase each other.
+ * STATE, one idempotent message with all that a side has to say. Loss, doubling and crossing are
+ * harmless: a side repeats STATE until the peer shows that it has seen the final count. Only an own
+ * timer or a changed state asks for an answer, so answers never chase each other.
  */
 #include "shiftlib/core/internal.h"
 
@@ -60,8 +60,8 @@ void sc_state_tell(struct sc_frame *x)
 }
 
 /*
- * Has the peer something to hear from us, or we from it? While our own commands stand in line it has
- * only to hear that we left: who has left for the same epoch knows.
+ * True if an end has something to hear from the other. While our own commands stand in line, the
+ * peer only has to hear that we left, which a peer that left for the same epoch knows.
  */
 static bool wanted(const struct sc_conn *c)
 {
@@ -85,12 +85,12 @@ static void timer_stop_if_done(struct sc_conn *c, uint64_t now)
 	bool late = c->move == SC_MOVE_NONE && !sc_switching(c) && !sc_staying(c) &&
 		    now >= c->deadline_at;
 
-	/* A peer that has not answered for a whole deadline is gone: its data path says so. */
+	/* a peer that has not answered for a whole deadline is gone: its data path says so */
 	if (!wanted(c) || late || SC_MUTANT(NO_RESEND))
 		c->resend_at = 0;
 }
 
-/* Who answers has more to do than when it was asked. */
+/* Keeps the interval up with the peer's work, which may have grown since STATE was sent. */
 static void have_patience(struct sc_conn *c)
 {
 	uint64_t least = sc_resend_first_ns(c);
@@ -110,7 +110,7 @@ void sc_state_timer(struct sc_frame *x)
 	have_patience(c);
 	if (!sc_due(c->resend_at, x->now))
 		return;
-	/* Last words are in no hurry, but every path may be dark for longer than a move may take. */
+	/* last words are in no hurry, but every path may be dark for longer than a move may take */
 	if (c->move == SC_MOVE_ENDED) {
 		c->last_words--;
 		max = c->config.choose_max_ns;
@@ -132,8 +132,8 @@ void sc_state_send_again(struct sc_frame *x)
 }
 
 /*
- * Another word of the peer came, so there is a way: what has been sent a while ago, and may be lost, is said
- * anew, without the patience that is for the peer's commands.
+ * Speeds up the next repetition, as another message of the peer came: a STATE sent a while ago may
+ * be lost. The patience for the peer's commands is not needed.
  */
 void sc_state_hurry(struct sc_frame *x)
 {

@@ -9,19 +9,20 @@
  *   what still arrives.
  * - A sick NIC hangs, or says "done" with nothing flushed. Its responder may still execute, but
  *   only packets of ours: once our QP is in ERR (we said quiesced) and the longest packet lifetime
- *   has passed, there are none. (Nor while its port is down; but one that comes up sooner than that
- *   lets late packets in, so a port that is down shortens nothing.) Two recounts settle_ns apart
- *   that stand still show that what it had executed has also reached the memory of its CQ, a way
- *   inside one machine that takes microseconds. Its requester may go on sending for ever: that is
- *   no matter, as our responder is in ERR and drops it, and READ responses of ours are no older
- *   than the lifetime. So a side says `quiesced` only of QPs that flushed (or whose device is
- *   gone), and the final count of a sick side means the same to its peer.
- * What a NIC acknowledged is in memory if it lives: what it wrote before a receive completion is there
- * when that is (PCIe). One that died may have lost what it had acknowledged behind the last one that
- * was counted. So a side that counts on such a NIC says so (`dead`), for good, as nobody knows when
- * the peer settles; the peer then settles by the count what its application has not seen complete. What
- * it has seen is in memory if the NIC could reach that settle_ns after the peer had left (else: `cut`).
- * - Both sides sick: neither can say `quiesced`, so the deadline ends it with errors at both.
+ *   has passed, there are none. A port that is down shortens nothing: it may come up in time to let
+ *   late packets in. Two equal recounts settle_ns apart show that all it had executed has also
+ *   reached the memory of its CQ, a way inside one machine that takes microseconds. Its requester
+ *   may go on sending for ever: our responder is in ERR and drops that, and READ responses of ours
+ *   are no older than the lifetime. So a side says `quiesced` only of QPs that flushed (or whose
+ *   device is gone), and the final count of a sick side means the same to its peer.
+ * - Both sides sick: neither can say `quiesced`, so the deadline ends the move with errors at both.
+ *
+ * What a NIC acknowledged is in memory if it lives: its writes before a receive completion are
+ * there when the completion is (PCIe). A NIC that died may have lost what it had acknowledged
+ * behind the last counted receive. So a side that counts on such a NIC says so (`dead`), for good,
+ * as nobody knows when the peer settles; the peer then settles by the count what its application
+ * has not seen complete. What the application has seen complete is in memory if the NIC could reach
+ * memory settle_ns after the peer had left (else: `cut`).
  */
 #include "shiftlib/core/internal.h"
 
@@ -116,9 +117,9 @@ static void forget_last_move(struct sc_frame *x)
 }
 
 /*
- * For the standby, ready at this end at least: the peer's STATE says more than its READY. What came
- * before, be it an ordered switch or a move that lost its carrier, is taken up by this one: carriers
- * older than the epoch are quiesced, whichever they are, and counts run over all of them.
+ * Begins a move to the standby, which must be ready at this end: the peer's STATE says more than
+ * its READY. An ordered switch under way, or a move that lost its carrier, is taken over by this
+ * move: all carriers older than the epoch are quiesced, and counts run over all of them.
  */
 void sc_move_leave(struct sc_frame *x, enum sc_reason reason)
 {
@@ -144,8 +145,8 @@ void sc_move_leave(struct sc_frame *x, enum sc_reason reason)
 }
 
 /*
- * The carrier is lost, in use or on the way to it, and there is no other: sends are withheld, the
- * peer does the same, and the leader makes a standby on whatever path there is.
+ * Strands the connection: the carrier is lost, in use or on the way to it, and there is no other.
+ * Both ends withhold sends, and the leader makes a standby on whatever path there is.
  */
 void sc_move_strand(struct sc_frame *x, enum sc_reason reason)
 {
@@ -162,7 +163,7 @@ void sc_move_strand(struct sc_frame *x, enum sc_reason reason)
 		sc_patience_start(x, reason);
 	} else {
 		transition_moving_to_stranded(c);
-		c->reason = reason; /* it is the path to come that died: what is told is of that */
+		c->reason = reason; /* the path to come died, so its reason is told */
 	}
 	sc_switch_leave(x);
 	c->sw.turned_back |= c->sw.led;
@@ -185,7 +186,7 @@ static void leave_or_strand(struct sc_frame *x, enum sc_reason reason)
 		sc_move_strand(x, reason);
 }
 
-/* Who waited for a standby has one now. */
+/* Begins the move that had to wait for a standby. */
 void sc_move_advance(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
@@ -200,8 +201,10 @@ void sc_move_advance(struct sc_frame *x)
 
 static void fault_unguarded(struct sc_frame *x)
 {
-	/* TRANSPORT: withheld just before the guard went off. DEVICE: on the application's own NIC it is
-	 * told as on stock; of another NIC it knows nothing and would wait for ever. */
+	/*
+	 * TRANSPORT: withheld just before the guard went off. DEVICE: the application learns of its
+	 * own NIC as on stock, but never of another one.
+	 */
 	if (x->ev->reason == SC_REASON_TRANSPORT ||
 	    (x->ev->reason == SC_REASON_DEVICE && x->c->epoch))
 		sc_end_fail(x, x->ev->reason);
@@ -237,7 +240,7 @@ void sc_move_fault(struct sc_frame *x)
 
 /* ---- count, lay, settle --------------------------------------------------------------------- */
 
-/* Only now is there something to wait for: what was silent while we were busy ourselves is not. */
+/* Starts the wait for the peer, whose silence counts only now: before, we were busy ourselves. */
 static void await(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
@@ -295,7 +298,7 @@ static void counted_on_dead(struct sc_frame *x)
 		x->c->cut = x->c->epoch;
 }
 
-/* An answer that comes unasked (a command that hung and came back) counts only when final. */
+/* Takes a recount. An unasked answer (a command that hung and came back) counts only when final. */
 static void count(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
@@ -339,7 +342,7 @@ void sc_move_quiesced(struct sc_frame *x)
 	}
 }
 
-/* A key that the backup NIC does not have yet may come, and a right to run; anything else is the end. */
+/* Repeats later if a key of the backup NIC or a right to run may come; ends otherwise. */
 static void retry_or_fail(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
@@ -365,7 +368,7 @@ void sc_move_laid(struct sc_frame *x)
 		return;
 	if (!x->ev->ok) {
 		retry_or_fail(x);
-		/* a sick peer counts from the quiescence on; else it hears of it with the count */
+		/* a sick peer counts from our quiescence on, another one hears of it later */
 		if (c->move == SC_MOVE_LAYING && c->peer.epoch == c->epoch && !c->peer.quiesced)
 			sc_state_send(x, false);
 		if (c->move == SC_MOVE_LAYING && !c->resend_at)
@@ -373,18 +376,18 @@ void sc_move_laid(struct sc_frame *x)
 		return;
 	}
 	c->retry.at = c->retry.interval = 0;
-	/* what the application polled between the count and the seal belongs to it */
+	/* receives polled between the count and the seal belong to the application */
 	if (!SC_MUTANT(COUNT_EARLY))
 		c->recv_count = x->ev->recv_count;
 	transition_laying_to_settling(c);
-	/* the peer's final count came first: it has only to say that it has seen ours */
+	/* if the peer's final count came first, the peer has only to say that it has seen ours */
 	sc_state_send(x, c->peer.final);
 	await(x);
 	if (sc_exact_complete(c) || SC_MUTANT(NO_ANSWER))
 		resume(x);
 }
 
-/* A fault that came meanwhile makes the carrier useless, whatever was missing. */
+/* A fault in the meantime makes the carrier useless, whatever was missing. */
 static void not_settled(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
@@ -456,8 +459,8 @@ static bool final_sent(const struct sc_conn *c)
 }
 
 /*
- * The peer's count without our own. Before it has counted, ours may be on its way still; if that is
- * lost, its own count comes without it, or it asks.
+ * True if the peer has its count, but not ours. Before it has counted, ours may still be on its
+ * way; if that is lost, the peer's count comes without it, or the peer asks.
  */
 static bool unseen(const struct sc_frame *x)
 {
@@ -483,13 +486,16 @@ static void message_equal(struct sc_frame *x)
 		sc_state_send(x, false);
 }
 
-/* The peer only leaves for what both had ready; if ours is lost since, both wait for another. */
+/*
+ * Follows the peer. It leaves for what both had ready; if ours is lost since, both wait for
+ * another.
+ */
 static void message_higher(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 	uint32_t epoch = x->ev->state.epoch;
 
-	/* who is stranded speaks of the carrier that it went to */
+	/* a stranded peer speaks of the carrier that it went to */
 	if (c->move == SC_MOVE_NONE && !x->ev->state.stranded)
 		sc_patience_beyond(x, x->ev->state.reason);
 	if (sc_standby_ready_for(c, epoch)) {
@@ -509,7 +515,7 @@ static void message_higher(struct sc_frame *x)
 		sc_move_strand(x, SC_REASON_PEER);
 }
 
-/* What the peer has lost is of no use here either. */
+/* Gives up the carriers that the peer has lost: they are of no use here either. */
 static void message_lost(struct sc_frame *x)
 {
 	const struct sc_msg_state *m = &x->ev->state;

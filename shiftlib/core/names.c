@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Names of everything that logs and tests show. Values may come off the wire, so they are checked.
+/*
+ * Names of everything that logs and tests show. Values may come off the wire, so they are checked.
  */
 #include "shiftlib/core/internal.h"
 

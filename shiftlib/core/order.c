@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* In which order a connection prefers its paths, as one number. */
+/* The order in which a connection prefers its paths, as one number. */
 #include "shiftlib/core/state.h"
 
 static uint8_t order_at(uint32_t order, uint8_t place)
@@ -22,7 +22,7 @@ bool sc_order_valid(uint32_t order)
 	return !(order >> SC_ORDER_BITS * place);
 }
 
-/* Those that are not named keep their distance from those that are, which is all that counts. */
+/* Unnamed paths keep their distance to the named ones, and nothing else counts. */
 uint8_t sc_order_rank(uint32_t order, uint8_t path)
 {
 	uint8_t place, at;

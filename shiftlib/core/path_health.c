@@ -4,16 +4,16 @@
 #include "shiftlib/core/path_health.h"
 
 #define SECOND_NS 1000000000ull
-/* Without work, a path that is not steady yet is pinged at this multiple of the heartbeat. */
+/* intervals in heartbeats: of pings to a path without work that is not steady yet; of a doubt */
 #define CALM_BEATS  4
 #define DOUBT_BEATS 2
-/* From the second ping without an answer to this one they come faster. */
+/* range and factor of faster pings: from the second one without an answer to this one */
 #define HURRIED_PINGS 12
 #define HURRY	      4
 #define FALLS_MAX     63
-#define SPARE_BEATS   20 /* between two pings of a path that needs none, at most */
-#define HISTORY	      64 /* pings of which it is known whether they had an answer */
-#define RECENT_LOSSES 4	 /* of the time after which a path is lost */
+#define SPARE_BEATS   20 /* longest time between two pings of a path that needs none */
+#define HISTORY	      64 /* pings whose answers are remembered */
+#define RECENT_LOSSES 4	 /* multiple of the time after which a path is lost */
 
 _Static_assert(SH_PATH_PER_S < SH_PATH_PINGS, "the limit is read out of the remembered times");
 _Static_assert(SH_PATH_LOST_PINGS + (SH_PATH_MORE_PINGS + 1) * SH_PATH_BEFORE <= 64,
@@ -55,7 +55,10 @@ static bool path_unanswered(const struct sh_path_health *path, uint64_t now)
 	       now - path->silent_since >= path->config->loss_ns;
 }
 
-/* A silence within the hold-down breaks it; one that comes later is nothing until it is a fall. */
+/*
+ * True if up for the whole hold-down. A silence within the hold-down breaks it; a later one counts
+ * only once it is a fall.
+ */
 bool sh_path_steady(const struct sh_path_health *path, uint64_t now)
 {
 	return path->state == SH_PATH_UP && now >= path_steady_at(path) &&
@@ -70,7 +73,7 @@ static void path_forget_silence(struct sh_path_health *path)
 	path->silent_since = 0;
 }
 
-/* Answers to pings of before would tell of the path that it was. */
+/* Starts probing. Answers to earlier pings would tell of the path as it was. */
 static void path_probe_anew(struct sh_path_health *path, uint64_t now)
 {
 	path->valid_seq = path->seq;
@@ -121,7 +124,7 @@ static void transition_up_to_probing(struct sh_path_health *path, uint64_t now)
 	path_probe_anew(path, now);
 }
 
-/* A fall that was long ago has nothing to do with what happens now. */
+/* A fall of long ago has nothing to do with the present. */
 uint64_t sh_path_unanswered_since(const struct sh_path_health *path, uint64_t now)
 {
 	if (path->state == SH_PATH_UP)
@@ -177,7 +180,7 @@ void sh_path_set_need(struct sh_path_health *path, enum sh_path_need need, uint6
 	path->need = need;
 	if (path->state != SH_PATH_UP)
 		return;
-	/* Without pings there is no silence; one that was broke the hold-down. */
+	/* no pings, no silence; an earlier one broke the hold-down */
 	if (path_unanswered(path, now) && path->silent_since < path_steady_at(path))
 		path->up_at = now;
 	path_forget_silence(path);
@@ -190,7 +193,10 @@ static uint64_t path_sent(const struct sh_path_health *path, uint32_t ago)
 	return path->sent_at[(path->seq - ago) % SH_PATH_PINGS];
 }
 
-/* Not before this, whatever asks for it. Times of pings that never were are 0. */
+/*
+ * Returns the earliest time of the next ping, whatever asks for it. Times of pings that never were
+ * are 0.
+ */
 static uint64_t path_limit(const struct sh_path_health *path)
 {
 	uint64_t oldest = path_sent(path, SH_PATH_PER_S - 1);
@@ -205,7 +211,10 @@ static uint64_t path_beat(const struct sh_path_health *path)
 	return hurry ? path->config->beat_ns / HURRY : path->config->beat_ns;
 }
 
-/* 0: no ping. The time of the last ping may be 0: none was sent yet. */
+/*
+ * Returns the time when a ping is wanted; 0: none. The time of the last ping may be 0: none was
+ * sent yet.
+ */
 static uint64_t path_wanted_at(const struct sh_path_health *path, uint64_t now)
 {
 	uint64_t last = path_sent(path, 0), beat = path->config->beat_ns;
@@ -230,7 +239,7 @@ static uint64_t path_ping_at(const struct sh_path_health *path, uint64_t now)
 	return at && at < limit ? limit : at;
 }
 
-/* Then work that was under way at that look stands for the ping that it had not. */
+/* True if work was under way at the look that spared a ping: the work stands for that ping. */
 static bool path_spared_for_work(const struct sh_path_health *path, uint64_t now)
 {
 	return path->spared_at > path_sent(path, 1) && path->spared_at == path->completed_at &&
@@ -284,7 +293,7 @@ void sh_path_unsent(struct sh_path_health *path, uint64_t now)
 	}
 }
 
-/* Answered, of those that can be: sent since the path fell, and remembered. */
+/* True if an answer to the ping counts: sent since the path fell, and remembered. */
 static bool path_knows(const struct sh_path_health *path, uint32_t seq)
 {
 	uint32_t ago = path->seq - seq;
@@ -299,7 +308,7 @@ uint64_t sh_path_trip_ns(const struct sh_path_health *path, uint32_t seq, uint64
 	return now - path->sent_at[seq % SH_PATH_PINGS];
 }
 
-/* Newer pings may be under way: the silence, if one begins, began now. */
+/* Ends the silence. Newer pings may be under way: the next silence, if any, begins now. */
 static void path_end_silence(struct sh_path_health *path, uint32_t seq, uint64_t now)
 {
 	if (path_unanswered(path, now) && path->silent_since < path_steady_at(path))
@@ -310,9 +319,9 @@ static void path_end_silence(struct sh_path_health *path, uint32_t seq, uint64_t
 }
 
 /*
- * One answer may be lost; after a longer gap, the peer may just have been woken. What counts is when
- * answers come: pings may have lain in the queues of a peer that was stopped. Who was not asked, as it
- * was not needed, did not fail to answer.
+ * Counts an answer. One answer may be lost; after a longer gap, the peer may just have been woken.
+ * The time of the answer counts: pings may have lain in the queues of a stopped peer. A path that
+ * needed no ping did not fail to answer.
  */
 static void path_count_answer(struct sh_path_health *path, uint64_t now)
 {
@@ -360,7 +369,10 @@ void sh_path_set_work(struct sh_path_health *path, enum sh_path_work work, uint6
 	path->completed_at = now;
 }
 
-/* Work that does not complete is a question of its own: all are asked, as they tell of each other. */
+/*
+ * True if the path is in question, by a ping or by work that does not complete. Then all paths are
+ * pinged, as they tell of each other.
+ */
 static bool path_in_question(const struct sh_path_health *path)
 {
 	if (path->state != SH_PATH_UP)
@@ -368,7 +380,7 @@ static bool path_in_question(const struct sh_path_health *path)
 	return path->silent_since || path->work == SH_PATH_WORKS;
 }
 
-/* Not all paths at the same look. */
+/* Returns the time without a ping, not the same for all paths. */
 static uint64_t path_spare_ns(const struct sh_path_health *path)
 {
 	return (SPARE_BEATS - path->seq % (SPARE_BEATS / 2)) * path->config->beat_ns;
@@ -422,8 +434,8 @@ bool sh_path_silent(const struct sh_path_health *path, uint64_t now)
 }
 
 /*
- * Pings that this silence must have, so that it is none of those which a path has that loses packets. Of a long
- * one, some of those before are forgotten, and count as lost.
+ * Returns the pings that this silence must have, to differ from the silences of a path that loses
+ * packets. After a long silence some earlier pings are forgotten, and count as lost.
  */
 static uint32_t path_lost_pings(const struct sh_path_health *path)
 {
@@ -435,7 +447,10 @@ static uint32_t path_lost_pings(const struct sh_path_health *path)
 	return SH_PATH_LOST_PINGS + SH_PATH_MORE_PINGS * lost;
 }
 
-/* Pings of this silence that left before then, or soon behind; 0 if none that is remembered did. */
+/*
+ * Returns the pings of this silence sent before `then` or soon after; 0 if none of these is
+ * remembered.
+ */
 static uint32_t path_missed_by(const struct sh_path_health *path, uint64_t then)
 {
 	uint32_t most = path->missed < SH_PATH_PINGS ? path->missed : SH_PATH_PINGS, ago;
@@ -447,9 +462,10 @@ static uint32_t path_missed_by(const struct sh_path_health *path, uint64_t then)
 }
 
 /*
- * The silence counts from where the peer answers elsewhere without a gap: one that was stopped, or
- * that could not be asked as this process was, is given the whole time to answer here too; and while it
- * answers nowhere, what has no answer here says nothing. Without work, pings are too rare for a verdict.
+ * True if the path is lost. The silence counts from where the peer answers elsewhere without a gap:
+ * a peer that was stopped, or could not be asked as this process was, gets the whole time to answer
+ * here too. While the peer answers nowhere, a missing answer here says nothing. Without work, pings
+ * are too rare for a verdict.
  */
 bool sh_path_lost(const struct sh_path_health *path, const struct sh_path_health *other,
 		  uint64_t now)

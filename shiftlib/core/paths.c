@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Which paths there are. Each side knows of its own NICs and tells the other; a path serves when
- * both say so. The choice is a function of what both know, so that either could check it.
+ * The choice of paths. Each side knows its own NICs and tells the other; a path serves when both
+ * say so. The choice is a function of what both know, so either end could check it.
  */
 #include "shiftlib/core/internal.h"
 
@@ -36,7 +36,7 @@ bool sc_paths_both_steady(const struct sc_conn *c, uint8_t path)
 	return both_steady(c) & bit(path);
 }
 
-/* That one could be on. */
+/* Returns the number of paths that a carrier could be on. */
 uint32_t sc_paths_count(const struct sc_conn *c)
 {
 	return (uint32_t)__builtin_popcount(both_up(c) | bit(c->path));
@@ -66,9 +66,9 @@ static int first(const struct sc_conn *c, uint8_t mask)
 }
 
 /*
- * Where to go next. Paths that stood still come before those that flap, those that failed just now
- * come behind. Only a connection that has lost its carrier goes back to the path that it lost, or to
- * one that the operator wants empty.
+ * Returns the path of the next standby. Paths that stood still come before those that flap, paths
+ * that failed just now come last. Only a connection that has lost its carrier goes back to the path
+ * that it lost, or to one that the operator wants empty.
  */
 int sc_paths_choose(const struct sc_conn *c)
 {
@@ -88,7 +88,7 @@ int sc_paths_choose(const struct sc_conn *c)
 	return path;
 }
 
-/* Steady or not yet: the standby is ready when it is. */
+/* A better path need not be steady yet: its standby is ready once it is. */
 bool sc_paths_better(const struct sc_conn *c)
 {
 	int path = first(c, both_up(c) & (uint8_t)~drained(c));
@@ -105,7 +105,7 @@ void sc_paths_changed(struct sc_frame *x)
 	uint8_t came = ev->up & (uint8_t)~c->paths.up;
 	bool died = ev->default_dead && !c->beyond;
 
-	c->paths.well = ev->well; /* no news for the peer */
+	c->paths.well = ev->well; /* the peer is not told */
 	if (!died && ev->up == c->paths.up && ev->steady == c->paths.steady &&
 	    ev->drained == c->paths.drained && ev->homed == c->paths.homed &&
 	    ev->cannot == c->paths.cannot && ev->suspicious == c->suspicious)
@@ -127,7 +127,7 @@ void sc_paths_changed(struct sc_frame *x)
 		sc_standby_tell(x);
 }
 
-/* Datagrams overtake each other: only what is newer counts. */
+/* Datagrams overtake each other: only newer masks count. */
 bool sc_paths_heard(struct sc_frame *x, const struct sc_msg_standby *m)
 {
 	struct sc_conn *c = x->c;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * How long a move may take. P9: no fault ends a connection sooner than it would have ended without
- * us. Stock retries for the QP's own retry time, whatever the silence is due to: a dead peer, a stopped
- * one, a paused host. So does each stage of a move, which begins later; where the retry time is
- * short, a move has its own time. A NIC may retry for several times the nominal time (sc_retries_ns).
- * The other clocks end nothing: of a standby (another one is made), of a fence (it is cancelled, or the
- * move is abrupt), of messages (they are sent again).
+ * The limits of a move's time. P9: no fault ends a connection sooner than it would have ended
+ * without us. Stock retries for the QP's own retry time, whatever the silence is due to: a dead
+ * peer, a stopped one, a paused host. So does each stage of a move, which begins later; where the
+ * retry time is short, a move has its own time. A NIC may retry for several times the nominal time
+ * (sc_retries_ns). The other clocks end no connection: after that of a standby another one is made,
+ * after that of a fence the switch is cancelled or the move is abrupt, after that of a message it
+ * is sent again.
  */
 #include "shiftlib/core/internal.h"
 
@@ -19,7 +20,7 @@ static uint64_t at_least(uint64_t retries_ns, uint64_t ns)
 	return retries_ns > ns && !SC_MUTANT(IMPATIENT) ? retries_ns : ns;
 }
 
-/* The operator's. */
+/* Applies the operator's limit. */
 static uint64_t within_the_limit(const struct sc_config *cfg, uint64_t ns)
 {
 	return cfg->limit_ns && cfg->limit_ns < ns ? cfg->limit_ns : ns;
@@ -31,13 +32,16 @@ static uint64_t patience_of(const struct sc_conn *c, uint64_t ns)
 
 	if (cfg->lazy) /* thousands may make their standbys now, in line for one NIC */
 		ns = SC_LAZY_PATIENCE * cfg->deadline_ns;
-	/* where stock's connection is over, no retry of its NIC is outlived */
+	/* where stock's connection is over, no retry of its NIC need be outlived */
 	ns = at_least(c->beyond ? cfg->retry_time_ns : sc_retries_ns(cfg), ns);
 	ns += SC_LIFETIMES * cfg->packet_lifetime_ns;
 	return within_the_limit(cfg, ns);
 }
 
-/* Stock would have told at once what such a request ends with: no retry is outlived here either. */
+/*
+ * Limit for a request that needs something of the peer. Stock would have told its error at once, so
+ * no retry is outlived here either.
+ */
 uint64_t sc_patience_ns(const struct sc_config *config)
 {
 	return within_the_limit(config, at_least(config->retry_time_ns, config->deadline_ns));
@@ -49,8 +53,8 @@ static uint64_t patience(const struct sc_conn *c)
 }
 
 /*
- * On stock only requests of its own end a QP, and only if it does not retry for ever. But where a
- * sick NIC cannot count, waiting for ever helps nobody: P5 forbids to go on.
+ * True if stock would go on: there only an end's own requests end its QP, unless it retries for
+ * ever. But where a sick NIC cannot count, waiting for ever helps nobody: P5 forbids to go on.
  */
 static bool stock_goes_on(const struct sc_frame *x)
 {
@@ -60,7 +64,7 @@ static bool stock_goes_on(const struct sc_frame *x)
 	       !SC_MUTANT(IMPATIENT) && (x->ev->idle || !c->config.retry_time_ns);
 }
 
-/* The clock of who has nothing to send has not begun. */
+/* Puts off the deadline of an end that has nothing to send: its clock has not begun. */
 void sc_patience_follow(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
@@ -70,9 +74,9 @@ void sc_patience_follow(struct sc_frame *x)
 }
 
 /*
- * The carrier of c->epoch died, on the path that is the default one, which alone stock would have had. To be
- * asked of a fault at this end, or of the peer's word while that carrier is in use here: why a peer left
- * says nothing of the path that a move under way leads to.
+ * Notes that the carrier of c->epoch died on the default path, the only one that stock would have
+ * had. For a fault at this end, or the peer's word while that carrier is in use here: the reason
+ * why a peer left says nothing of the path that a move under way leads to.
  */
 void sc_patience_beyond(struct sc_frame *x, enum sc_reason reason)
 {
@@ -91,8 +95,9 @@ void sc_patience_start(struct sc_frame *x, enum sc_reason reason)
 }
 
 /*
- * Heartbeats say that a path lives, work that it passes nothing: it may be that no other one does
- * either, or that it is the work. On stock the retries of one path would have been the end.
+ * True if too many carriers passed nothing. Heartbeats say that a path lives, and work says that it
+ * passes nothing: either no path does, or the work is to blame. On stock the retries of one path
+ * would have been the end.
  */
 bool sc_patience_nothing_passes(struct sc_frame *x)
 {
@@ -109,9 +114,10 @@ bool sc_patience_nothing_passes(struct sc_frame *x)
 }
 
 /*
- * Who has nothing outstanding is not told by its own NIC that the last path to the peer is dead, and the
- * peer cannot say so: both its NICs may be. Stock's connection had its end when the default path died;
- * what lives on beyond it may not leave one end waiting for ever.
+ * Returns the end of a dark time. An end with nothing outstanding does not learn from its own NIC
+ * that the last path to the peer is dead, and the peer cannot say so: both its NICs may be. Stock's
+ * connection ended when the default path died; one that lives on beyond that may not leave an end
+ * waiting for ever.
  */
 uint64_t sc_patience_dark_until(const struct sc_conn *c)
 {
@@ -139,5 +145,5 @@ void sc_patience_timer(struct sc_frame *x)
 	if (x->ev->idle)
 		sc_end_fail(x, SC_REASON_DEADLINE);
 	else
-		x->c->dark_since = x->now; /* its own retries decide */
+		x->c->dark_since = x->now; /* the own retries decide */
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Where both ends are lazy, no standby is made while none is needed: the connection rests, and is
- * protected all the same, as what takes the path away also ends the rest. Each end says in STANDBY
+ * The rest: the time without a standby, where both ends are lazy and none is needed. The connection
+ * is protected all the same, as the loss of the path also ends the rest. Each end tells in STANDBY
  * whether it is lazy, with its masks and under their number, until the other has seen it.
  */
 #include "shiftlib/core/internal.h"
 
 /*
- * The path in use is well, another one is there for when it is not, and none waits to have the
- * connection back. Of what only one end knows (suspect, suspicious), its word tells the other.
+ * True if the path in use is well, another one is there for later, and no preferred path waits to
+ * have the connection back. What only one end knows (suspect, suspicious), its word tells the
+ * other.
  */
 bool sc_rest_possible(const struct sc_conn *c)
 {
@@ -20,7 +21,7 @@ bool sc_rest_possible(const struct sc_conn *c)
 	       (!sc_paths_better(c) || SC_MUTANT(REST_AWAY)) && sc_paths_choose(c) >= 0;
 }
 
-/* Errors are withheld in it: they make the standby. */
+/* Begins or ends the rest. Errors are withheld in it: they make the standby. */
 void sc_rest_update(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
@@ -38,9 +39,10 @@ void sc_rest_update(struct sc_frame *x)
 }
 
 /*
- * At first. Paths come up one after another, and whether the peer is lazy is not known before it
- * speaks: a standby that was made meanwhile would stay. So a lazy leader speaks without a standby, and
- * waits for the peer's word and, for a limited time, for the path in use.
+ * True while it is open, at first, whether the connection will rest. Paths come up one after
+ * another, and the peer has not said yet whether it is lazy: a standby made meanwhile would stay.
+ * So a lazy leader speaks without a standby, and waits for the peer's word and, for a limited time,
+ * for the path in use.
  */
 bool sc_rest_awaited(const struct sc_conn *c)
 {

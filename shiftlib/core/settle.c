@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Which outstanding requests did the peer execute?
+ * The fates of outstanding requests: which of them the peer executed.
  *
- * A reliable connection executes in posting order, so the peer's final count of receives draws one
- * line: the last counted two-sided request and all before it are delivered. Behind the line,
- * nothing is known of one-sided requests; they may be repeated where a repetition cannot be told
- * apart.
+ * A reliable connection executes in posting order, so the peer's final count of receives draws a
+ * line: the last counted two-sided request and all before it are delivered. Behind the line nothing
+ * is known of one-sided requests; they may be repeated where nobody can tell a repetition.
  *
- * That is so whatever was acknowledged, where the peer's NIC died: what it had not put into memory is
- * lost. Requests that the application has not seen complete are outstanding again then (recalled). Of
- * those that it has, the last one decides: a counted one, or a READ with its data, proves that all
- * before it was in memory, as it went the same way behind it. Else a WRITE may be missing, and what would
- * tell the peer that it is there must not run (P3).
+ * If the peer's NIC died, data that it acknowledged but had not put into memory is lost. Requests
+ * that the application has not seen complete are then outstanding again (recalled). Of those that
+ * it has seen complete, the last one decides: a counted one, or a READ with its data, proves that
+ * all before it was in memory, as it went the same way behind them. Else a WRITE may be missing,
+ * and no request that would tell the peer of it may run (P3).
  *
- * The log's word is such a proof too, and of all that it counts.
+ * The log's word is such a proof too, of all that it counts.
  *
- * The exact count draws a second line, by the expected PSN of the peer's QP (settle.h has both in one table).
- * That line is exact, but a QP may lie about it: then it contradicts, sooner or later, the count.
+ * The exact count draws a second line, by the expected PSN of the peer's QP (settle.h has both in
+ * one table). That line is exact, but a QP may lie about it: then it contradicts the count, sooner
+ * or later.
  */
 #include "shiftlib/core/internal.h"
 
-/* Behind that many requests lies the last one that the peer counted. */
+/* Returns the number of leading requests up to the last one that the peer counted. */
 static uint32_t delivered_region(const struct sp_request *r, uint32_t n, uint32_t counted)
 {
 	uint32_t i = 0;
@@ -32,9 +32,9 @@ static uint32_t delivered_region(const struct sp_request *r, uint32_t n, uint32_
 }
 
 /*
- * What was read came from memory behind what was written before it, and an atomic reads too. What it wrote
- * itself is there if the NIC still had its way to memory. But a receive completion may still have been on
- * its way.
+ * Moves the line over answered requests. Data of a READ came from memory behind earlier writes, and
+ * an atomic reads too. The atomic's own write is there if the NIC still had its way to memory. A
+ * receive completion may still have been on its way, so two-sided requests stop the line.
  */
 static uint32_t answered_region(const struct sp_request *r, uint32_t n, uint32_t region, bool cut)
 {
@@ -78,7 +78,10 @@ void sc_settle_exact(struct sc_counts *counts, const struct sc_action *settle, u
 	counts->expected_psn = counts->exact ? settle->exact_psn & SC_PSN_MASK : 0;
 }
 
-/* By the expected PSN: the leading requests that ran, and those of which a packet may have been taken. */
+/*
+ * Result by the expected PSN: the leading requests that ran, and those of which a packet may have
+ * been taken.
+ */
 struct exact {
 	bool known;
 	uint32_t ran, begun;
@@ -89,7 +92,9 @@ static uint32_t psn_behind(uint32_t psn, uint32_t base)
 	return SC_MUTANT(WRAP_24) ? psn - base : (psn - base) & SC_PSN_MASK;
 }
 
-/* Packets of all; at least 2^24: numbers do not tell them apart, or are not known. */
+/*
+ * Returns the packets of all requests; at least 2^24 if their numbers are ambiguous or not known.
+ */
 static uint64_t packets(const struct sp_request *r, uint32_t n)
 {
 	uint64_t sum = 0;
@@ -114,7 +119,10 @@ static const struct sp_request *first_of(const struct sp_request *r, uint32_t n)
 	return &none;
 }
 
-/* So many packets behind the first one lies the expected one; at it also where what lies before it is missing. */
+/*
+ * Returns the distance of the expected packet from the first one; 0 also if packets before the
+ * first are missing.
+ */
 static uint32_t packets_taken(const struct sp_request *r, uint32_t n, uint32_t expected)
 {
 	const struct sp_request *first = first_of(r, n);
@@ -142,7 +150,8 @@ static void exact_look(const struct sp_request *r, uint32_t n, uint32_t taken, s
 }
 
 /*
- * What was counted was received: not more, but for receives whose completions a dying NIC lost.
+ * True if the PSN contradicts the count. All that was counted was received, and nothing else was,
+ * except receives whose completions a dying NIC lost.
  */
 static bool exact_contradicts(const struct sp_request *r, const struct sc_counts *counts,
 			      uint32_t counted, const struct exact *exact)
@@ -193,7 +202,10 @@ static uint32_t published(const struct sp_request *r, uint32_t n)
 	return i;
 }
 
-/* Of a NIC that lives each two-sided request that ran was counted. */
+/*
+ * True if the log contradicts the count: a NIC that lives has counted each two-sided request that
+ * ran.
+ */
 static bool log_contradicts(const struct sp_request *r, uint32_t n, const struct sc_counts *counts,
 			    uint32_t counted)
 {
@@ -215,8 +227,9 @@ static uint32_t logged_region(const struct sp_request *r, uint32_t n, uint32_t r
 /* ---- fates ---------------------------------------------------------------------------------- */
 
 /*
- * Executed is not complete: of a READ the peer's answer may have been lost. But a request with a
- * fence starts only when all READs before it have their data, so one that was executed, or begun, vouches.
+ * Decides on requests before the line. An executed READ is not complete, as its answer may have
+ * been lost. But a request with a fence starts only when all READs before it have their data, so a
+ * fenced one that was executed, or begun, vouches for them.
  */
 static void fates_of_region(const struct sp_request *r, uint32_t region, uint32_t begun,
 			    enum sp_fate *fates)
@@ -241,9 +254,9 @@ static bool atomic_ran_is_ignored(bool ran)
 }
 
 /*
- * Repeating an atomic changes the peer's memory twice, delivered or not: its original value is lost
- * with its answer (P4), unless that had come, or the word itself tells. One that never ran is like any other
- * request.
+ * True if an atomic may have run and may not run again: the repetition would change the peer's
+ * memory twice, and the original value is lost with its answer (P4). Not so if the answer had come,
+ * or the word itself tells. An atomic that never ran is like any other request.
  */
 static bool atomic_of_unknown_fate(const struct sp_request *r, uint32_t n, uint32_t region,
 				   const struct exact *exact, enum sp_fate *fates)
@@ -259,8 +272,8 @@ static bool atomic_of_unknown_fate(const struct sp_request *r, uint32_t n, uint3
 }
 
 /*
- * May this request behind the line have changed the peer's memory? A WRITE_WITH_IMM that was not
- * counted may have laid down some of its bytes.
+ * True if this request behind the line may have changed the peer's memory. A WRITE_WITH_IMM that
+ * was not counted may have laid down some of its bytes.
  */
 static bool may_have_run(const struct sp_request *r)
 {
@@ -269,8 +282,8 @@ static bool may_have_run(const struct sp_request *r)
 }
 
 /*
- * The fence flag promises that READs before it have older data than anything from that request on
- * does, whatever the kind of the fenced request itself.
+ * True if a READ must run again behind a fenced request that may have run. The fence flag promises
+ * that READs before it have older data than anything from that request on, of whatever kind.
  */
 static bool fenced_read(const struct sp_request *r, uint32_t n, uint32_t region,
 			const enum sp_fate *fates)
@@ -296,7 +309,10 @@ static uint32_t leading(const struct sp_request *r, uint32_t region, const enum 
 	return i;
 }
 
-/* Whoever sees it done may look at what was written before it, at the peer or here. */
+/*
+ * True if some request tells of earlier WRITEs: its completion lets somebody look at them, at the
+ * peer or here.
+ */
 static bool tells_of_writes(const struct sp_request *r, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -305,14 +321,17 @@ static bool tells_of_writes(const struct sp_request *r, uint32_t n)
 	return false;
 }
 
-/* Up to where all is delivered, and up to where something may have begun. */
+/* The line: where all is delivered up to region, and something may have begun up to begun. */
 struct line {
 	uint32_t region, begun;
-	bool placed; /* the log says so of all that the application has seen */
+	bool placed; /* the log proves that all completed WRITEs are in memory */
 	struct exact exact;
 };
 
-/* A word in memory is there because the NIC executed that: a PSN that denies it is wrong. */
+/*
+ * Moves the line by the log. A word in memory proves that the NIC executed its request: a PSN that
+ * denies this is wrong.
+ */
 static void line_by_log(const struct sp_request *r, uint32_t n, const struct sc_counts *counts,
 			uint32_t counted, struct line *line, struct sc_verdict *verdict)
 {
@@ -353,7 +372,9 @@ enum sc_reason sc_settle(const struct sp_request *requests, uint32_t n,
 
 	*verdict = (struct sc_verdict){ 0 };
 	counted = (SC_MUTANT(NO_ANSWER) ? counts->done : counts->peer) - counts->done;
-	/* A NIC may acknowledge and die before its receive completion: then done exceeds the count. */
+	/*
+	 * a NIC may acknowledge and die before its receive completion: then done exceeds the count
+	 */
 	if ((counted > counts->posted - counts->done || counted > two_sided(requests, n)) &&
 	    !SC_MUTANT(COUNT_UNCHECKED))
 		return SC_REASON_MISCOUNT;

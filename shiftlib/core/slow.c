@@ -4,7 +4,7 @@
 #include "shiftlib/core/slow.h"
 
 #define LOOKS_LEAST 2
-#define BELOW	    950 /* thousandths of what it could */
+#define BELOW	    950 /* thousandths of the full rate */
 #define THOUSAND    1000
 
 #ifdef SC_MUTANTS
@@ -18,7 +18,7 @@ static uint32_t larger(uint32_t a, uint32_t b)
 	return a > b ? a : b;
 }
 
-/* Of two that may not be known. */
+/* Returns the lesser rate of two, each of which may be unknown. */
 static uint32_t lesser(uint32_t a, uint32_t b)
 {
 	if (!a || !b)
@@ -38,7 +38,10 @@ static void learn(struct sh_slow_rates *most, const struct sh_slow_rates *rates)
 	most->bus_most = rates->bus_most ? rates->bus_most : most->bus_most;
 }
 
-/* Both of its ends may have been told not to do what they can: then no NIC of its make does. */
+/*
+ * Returns the full rate of the PCI link. Both its ends may be set below what they can: then no NIC
+ * of its make reaches that.
+ */
 static uint32_t bus_whole(const struct sh_slow_rates *most, const struct sh_slow_rates *like)
 {
 	uint32_t can = most->bus_most;

@@ -3,14 +3,14 @@
 #include "shiftlib/core/slow_path.h"
 
 #define FACTOR	     8
-#define LONGER_NS    1000000ull /* than it should be, by more than this */
+#define LONGER_NS    1000000ull /* least delay over the expected time */
 #define LOOKS_LEAST  5
 #define PINGS_LEAST  8
-#define WELL_LEAST   3	/* looks with an answer */
-#define LEARNS_LEAST 3	/* until it is known what is usual */
-#define LEARNS	     64 /* the share of one in what is usual, */
-#define LEARNS_DOWN  8	/* and of one that is less: that it can be so is shown */
-#define WITNESS	     4	/* the share of what is too long that a witness may have grown by */
+#define WELL_LEAST   3	/* least looks with an answer until well */
+#define LEARNS_LEAST 3	/* least looks until the usual time is known */
+#define LEARNS	     64 /* weight of the usual time against a new one, */
+#define LEARNS_DOWN  8	/* and against a shorter one, which shows what is possible */
+#define WITNESS	     4	/* share of the delay by which a witness may have grown */
 #define PEERS_LEAST  2
 
 #ifdef SC_MUTANTS
@@ -52,7 +52,9 @@ static bool longer(uint64_t ns, uint64_t than)
 
 /* ---- one against the others ----------------------------------------------------------------- */
 
-/* Does the other show that what this one takes longer is neither the machine's fault nor the peer's? */
+/*
+ * True if the other path shows that neither the machine nor the peer causes the delay of this one.
+ */
 static bool vouches(const struct sh_slow_path *other, uint64_t longer_ns)
 {
 	if (other->state == SH_SLOW_PATH_SLOW && !SH_SLOW_PATH_MUTANT(SLOW_ONE))
@@ -68,7 +70,10 @@ static bool is_instead(const struct sh_slow_path *slow, const struct sh_slow_pat
 	return longer(slow->least_ns, instead_ns) && vouches(other, slow->least_ns - instead_ns);
 }
 
-/* What it would take if it were well, for all that the other shows. 0: it is, or that cannot be told. */
+/*
+ * Returns the time of a well path, as the other one shows. 0: the path is well, or that cannot be
+ * told.
+ */
 static uint64_t instead(const struct sh_slow_path *slow, const struct sh_slow_path *other)
 {
 	if (known(slow) && is_instead(slow, other, slow->usual_ns))
@@ -78,7 +83,7 @@ static uint64_t instead(const struct sh_slow_path *slow, const struct sh_slow_pa
 	return 0;
 }
 
-/* True: this look found it to be too long. */
+/* Compares a path with the others. True: this look found it too long. */
 static bool compare(const struct sh_slow_path_of *paths, uint32_t n,
 		    const struct sh_slow_path_of *of)
 {
@@ -155,7 +160,7 @@ static void look_usual(const struct sh_slow_path_of *paths, uint32_t n,
 		learn(slow);
 }
 
-/* Whatever the others are like now. */
+/* Looks at a slow path, whatever the others are like now. */
 static void look_slow(struct sh_slow_path *slow, const struct sh_gray_config *config, uint64_t now)
 {
 	uint64_t hold = sh_gray_hold_after(config, slow->relapses);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Making the next carrier ahead of need. The leader chooses a path and a number; both sides make a
- * QP, tell its address, connect it and say READY. Whoever is READY and has heard READY is protected.
- * A standby that fails or is lost is dropped at both ends, and the leader chooses again with a
- * higher number. One idempotent message carries it all: own phase, the phase of the other that was
- * seen, and the paths that this side has.
+ * The standby: the next carrier, made ahead of need. The leader chooses a path and a number; both
+ * sides make a QP, tell its address, connect it and say READY. A side that is READY and has heard
+ * READY is protected. A standby that fails or is lost is dropped at both ends, and the leader
+ * chooses again with a higher number. One idempotent message carries all of this: the own phase,
+ * the other side's phase as seen, and the paths of this side.
  */
 #include "shiftlib/core/internal.h"
 
-/* There is one, in whatever phase. */
+/* True if there is a standby, in whatever phase. */
 static bool is_here(const struct sc_conn *c)
 {
 	return c->standby.phase != SC_STANDBY_NONE && c->standby.phase != SC_STANDBY_FAILED;
@@ -70,7 +70,7 @@ bool sc_standby_ready_for(const struct sc_conn *c, uint32_t epoch)
 	return c->standby.phase == SC_STANDBY_READY && c->standby.epoch == epoch;
 }
 
-/* A move has its own messages; a standby is made before it, or while it waits for one. */
+/* True if a standby may be made: before a move, or for one that waits for it. */
 static bool may_make(const struct sc_conn *c)
 {
 	return c->peer.introduced && (c->move == SC_MOVE_NONE || c->move == SC_MOVE_STRANDED);
@@ -78,7 +78,7 @@ static bool may_make(const struct sc_conn *c)
 
 /* ---- the message ---------------------------------------------------------------------------- */
 
-/* The phase that the peer must have seen. CONNECTING is no news: the address was MADE's. */
+/* Returns the phase that the peer must have seen. CONNECTING is no news: the address was MADE's. */
 static uint8_t announced(const struct sc_conn *c)
 {
 	switch (c->standby.phase) {
@@ -98,7 +98,9 @@ static bool unseen(const struct sc_conn *c)
 	       (c->standby.seen < announced(c) || c->standby.masks_seen != c->paths.no);
 }
 
-/* What goes over its own path shows that the path works; all else has to arrive. */
+/*
+ * True if the message goes over its own path only, to show that it works. Other news must arrive.
+ */
 static bool own_path_only(const struct sc_conn *c)
 {
 	return c->standby.phase >= SC_STANDBY_MADE && c->standby.phase <= SC_STANDBY_READY &&
@@ -147,13 +149,13 @@ void sc_standby_tell(struct sc_frame *x)
 static void resend(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
-	/* a connection that moves may wait for just this: that there is another path */
+	/* a moving connection may wait for just this news, that there is another path */
 	uint64_t times = sc_moving(c) ? 1 : SC_STANDBY_PATIENCE;
 
 	if (!sc_due(c->standby.resend_at, x->now))
 		return;
 	c->standby.resend_at = 0;
-	/* with no path up nobody listens: PATH_UP or PATHS sends it again */
+	/* nobody listens with no path up: PATH_UP or PATHS sends it again */
 	if (!unseen(c) || !c->paths.up)
 		return;
 	send(x, true);
@@ -175,8 +177,9 @@ void sc_standby_send_again(struct sc_frame *x)
 /* ---- making --------------------------------------------------------------------------------- */
 
 /*
- * Thousands of connections may stand in line for the same NIC, and a path that dies is told by its
- * mask; only who waits for one has no time, but where the others wait as well.
+ * Returns the limit for making a standby. Thousands of connections may stand in line for the same
+ * NIC, and the mask tells of a path that dies. Only a connection that waits for its standby has no
+ * time, except where the others wait as well.
  */
 static uint64_t making_time(const struct sc_conn *c)
 {
@@ -260,7 +263,7 @@ static void choose_later(struct sc_frame *x)
 				 c->config.choose_min_ns);
 }
 
-/* This one will not be. The peer is told, and the leader chooses another after a while. */
+/* Gives up the standby. The peer is told, and the leader chooses another after a while. */
 static void give_up(struct sc_frame *x, enum sc_reason reason)
 {
 	struct sc_conn *c = x->c;
@@ -276,7 +279,7 @@ static void give_up(struct sc_frame *x, enum sc_reason reason)
 	sc_standby_tell(x);
 }
 
-/* The leader may have proposed one while this side was busy, or not yet there. */
+/* Asks the leader, which may have proposed a standby while this side was busy, or not yet there. */
 void sc_standby_ask(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
@@ -289,9 +292,9 @@ void sc_standby_ask(struct sc_frame *x)
 }
 
 /*
- * Both ends speak at once: the other one may wait for just that to look for this one's entry, and a
- * leader that may rest has no standby to speak of. The peer is another one where an entry that was left over
- * had named a process that has ended: that said nothing, and with it another end may have been the leader.
+ * Introduces the peer. Both ends speak at once: the other may wait for that to look for this end's
+ * entry, and a leader that may rest has no standby to speak of. The peer changes where a leftover
+ * entry had named an ended process, which said nothing; the leader may change with it.
  */
 void sc_standby_introduced(struct sc_frame *x)
 {
@@ -323,7 +326,7 @@ void sc_standby_made(struct sc_frame *x)
 	struct sc_conn *c = x->c;
 
 	if (!is_about(x) || c->standby.phase != SC_STANDBY_MAKING) {
-		/* given up while it was being made, maybe long ago */
+		/* given up while being made, maybe long ago */
 		if (!is_about(x) && x->ev->epoch != c->epoch)
 			sc_emit(x, SC_ACT_STANDBY_DROP)->epoch = x->ev->epoch;
 		return;
@@ -366,7 +369,7 @@ void sc_standby_gone_at_peer(struct sc_frame *x, uint32_t epoch)
 		give_up(x, SC_REASON_PEER);
 }
 
-/* The leader may rest, and has to hear of it: told as masks are, until it was seen. */
+/* Notes a doubt, and tells it with the masks: a leader that may rest has to hear of it. */
 void sc_standby_suspect(struct sc_frame *x, bool on)
 {
 	struct sc_conn *c = x->c;
@@ -397,7 +400,7 @@ static uint32_t next_number(const struct sc_conn *c)
 	return n + 1;
 }
 
-/* Is it worth to make another one, where there is one? */
+/* True if another standby should replace the present one. */
 static bool replace(const struct sc_conn *c, uint8_t path)
 {
 	if (path == c->standby.path)
@@ -450,7 +453,7 @@ static bool proposes(const struct sc_msg_standby *m)
 	return m->phase != SC_STANDBY_NONE && m->phase != SC_STANDBY_FAILED;
 }
 
-/* The leader's choice: this side may know less of the paths, or know it later. */
+/* Returns the leader's choice: this side may know less of the paths, or know it later. */
 static uint8_t adopted_path(const struct sc_conn *c, const struct sc_msg_standby *m)
 {
 	int own = SC_MUTANT(OTHER_PATH) ? sc_paths_choose(c) : -1;
@@ -458,7 +461,7 @@ static uint8_t adopted_path(const struct sc_conn *c, const struct sc_msg_standby
 	return own < 0 ? m->path : (uint8_t)own;
 }
 
-/* The leader has given up what there was, if anything, for this one. */
+/* Adopts the leader's proposal: the leader has given up any earlier standby for it. */
 static void adopt(struct sc_frame *x)
 {
 	const struct sc_msg_standby *m = &x->ev->standby;
@@ -475,7 +478,7 @@ static void adopt(struct sc_frame *x)
 	c->standby.seen = c->standby.peer = SC_STANDBY_NONE;
 }
 
-/* Phases of one epoch only rise (FAILED is the highest), so late messages tell nothing. */
+/* Records the peer's phase, which only rises in an epoch (FAILED is the highest). */
 static void record(struct sc_frame *x)
 {
 	const struct sc_msg_standby *m = &x->ev->standby;
@@ -510,7 +513,10 @@ static bool newer(const struct sc_conn *c, const struct sc_msg_standby *m)
 	       sc_epoch_cmp(m->epoch, c->epoch) > 0;
 }
 
-/* The peer prepares an epoch that we have reached, left for, or are busy with: STATE tells more. */
+/*
+ * Answers the peer. STATE tells more if we have reached its epoch, left for it, or are busy with
+ * it.
+ */
 static void answer(struct sc_frame *x, bool news)
 {
 	const struct sc_msg_standby *m = &x->ev->standby;
@@ -551,7 +557,7 @@ void sc_standby_message(struct sc_frame *x)
 
 /* ---- for the move --------------------------------------------------------------------------- */
 
-/* One that stood in line in peace gets no more than one that is made now. */
+/* Hurries the standby: one begun before the fault gets no more time than one begun now. */
 void sc_standby_hurry(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* In which states a connection can be, why it changes them, and how they are called. */
+/* The states of a connection, the reasons for their changes, and their names. */
 #ifndef SHIFTLIB_CORE_STATE_H
 #define SHIFTLIB_CORE_STATE_H
 
@@ -17,58 +17,62 @@ enum sc_recv_state { SC_RECV_DEFAULT, SC_RECV_FALLBACK };
 /* How far the way to the next epoch is prepared. */
 enum sc_standby_phase {
 	SC_STANDBY_NONE,       /* nothing asked for */
-	SC_STANDBY_MAKING,     /* STANDBY_MAKE given, no answer yet */
+	SC_STANDBY_MAKING,     /* STANDBY_MAKE given, not answered yet */
 	SC_STANDBY_MADE,       /* QP exists; the peer gets its address */
 	SC_STANDBY_CONNECTING, /* peer's address known, STANDBY_CONNECT given */
-	SC_STANDBY_READY,      /* RTS here. Protected when the peer says READY too */
+	SC_STANDBY_READY,      /* RTS at this end; protected once the peer says READY too */
 	SC_STANDBY_FAILED,     /* the backup cannot do what the default does */
 };
 
 /* Where in a move the connection is. */
 enum sc_move_phase {
 	SC_MOVE_NONE,
-	SC_MOVE_QUIESCING, /* left: old carriers being put to ERR and collected */
-	SC_MOVE_COUNTING, /* sick NIC: count not final yet; waits for the peer's quiesce + lifetime */
-	SC_MOVE_LAYING,	  /* receives being laid into the new carrier */
-	SC_MOVE_SETTLING, /* own STATE sent with final count; waits for the peer's */
-	SC_MOVE_RESUMING, /* SETTLE given, no answer yet */
-	SC_MOVE_STRANDED, /* the carrier is lost and no standby is ready: waits for one, withheld */
-	SC_MOVE_ENDED,	  /* FATAL, CLOSED or failed: nothing moves any more */
+	SC_MOVE_QUIESCING, /* carrier given up; old carriers are put to ERR and collected */
+	SC_MOVE_COUNTING,  /* the NIC is sick, so the count is not final: waits for the peer's
+			    * quiesce, then for the packet lifetime */
+	SC_MOVE_LAYING,	   /* receives being laid into the new carrier */
+	SC_MOVE_SETTLING,  /* final count sent in the own STATE; waits for the peer's */
+	SC_MOVE_RESUMING,  /* SETTLE given, no answer yet */
+	SC_MOVE_STRANDED,  /* the carrier is lost, no standby is ready: sends are withheld */
+	SC_MOVE_ENDED,	   /* FATAL, CLOSED or failed: nothing moves any more */
 };
 
-/* An ordered switch, as told to the peer. What fences is the send state. */
+/* Phases of an ordered switch, as told to the peer. The fence itself is part of the send state. */
 enum sc_switch_phase {
 	SC_SWITCH_NONE,
-	SC_SWITCH_PREP,	  /* asks for it; own fence is not complete */
+	SC_SWITCH_PREP,	  /* a switch is asked for; the own fence is not complete */
 	SC_SWITCH_FENCED, /* nothing is outstanding here */
-	SC_SWITCH_CANCEL, /* not this time: the number is burnt */
+	SC_SWITCH_CANCEL, /* cancelled: the number of this attempt is burnt */
 };
 
-/* Leaving a path that is down, as told to the peer. */
+/* Phases of leaving a path that is down, as told to the peer. */
 enum sc_stay_phase {
 	SC_STAY_NONE,
-	SC_STAY_WAIT, /* withheld; requests that may not be repeated wait for their answers here */
-	SC_STAY_GO,   /* withheld, and there are none: the receiver may leave */
-	SC_STAY_BACK, /* GO is taken back: has the receiver left? */
-	SC_STAY_OVER, /* not this time, or not any more: the number is burnt */
+	SC_STAY_WAIT, /* sends withheld; some requests must have their answers here */
+	SC_STAY_GO,   /* sends withheld, no such request is left: the receiver may leave */
+	SC_STAY_BACK, /* GO is taken back; asks whether the receiver has left */
+	SC_STAY_OVER, /* cancelled, or over: the number of this wait is burnt */
 	SC_STAYS_TOLD,
-	SC_STAY_ASK = SC_STAYS_TOLD, /* told as WAIT: nothing is withheld yet, no answer has come */
+	SC_STAY_ASK = SC_STAYS_TOLD, /* told as WAIT: nothing withheld, no answer yet */
 	SC_STAYS,
 };
 
-/* Path k of a connection leads from the k-th NIC of this side to the k-th NIC of the peer; 0 is the
- * default. Sets of paths are masks of bits, of one byte. */
+/*
+ * Path k of a connection leads from the k-th NIC of this side to the k-th NIC of the peer; 0 is the
+ * default. Sets of paths are bit masks of one byte.
+ */
 #define SC_MAX_PATHS 8
 
 /*
- * In which order a connection prefers its paths, behind path 0: three bits each, the first choice in the
- * lowest, 0 behind the last. Paths that it does not name come behind those, by their numbers; so 0 is the
- * order of the numbers. The leader draws it (backup/spread.h), and tells the other end.
+ * The order in which a connection prefers its paths, behind path 0: three bits for each place, the
+ * first choice in the lowest bits, 0 behind the last place. Paths that the order does not name
+ * follow by their numbers, so an order of 0 is the order of the numbers. The leader draws the order
+ * (backup/spread.h) and tells the other end.
  */
 #define SC_ORDER_BITS  3
 #define SC_ORDER_WHOLE ((1u << SC_ORDER_BITS * (SC_MAX_PATHS - 1)) - 1)
-bool sc_order_valid(uint32_t order); /* no path twice */
-/* The place of a path: that of path 0 is 0, of its first choice 1, and so on. */
+bool sc_order_valid(uint32_t order); /* no path is named twice */
+/* Returns the place of a path: 0 for path 0, 1 for the first choice, and so on. */
 uint8_t sc_order_rank(uint32_t order, uint8_t path);
 
 enum sc_reason {
@@ -76,10 +80,10 @@ enum sc_reason {
 	SC_REASON_TRANSPORT,   /* error completion: retry exceeded, flush without cause */
 	SC_REASON_PORT,	       /* port or carrier down on this host */
 	SC_REASON_DEVICE,      /* device fatal */
-	SC_REASON_PEER,	       /* the peer has a higher epoch */
+	SC_REASON_PEER,	       /* the peer has gone to a higher epoch */
 	SC_REASON_ORDER,       /* operator: drained */
-	SC_REASON_SILENCE,     /* heartbeat lost and no progress */
-	SC_REASON_RETURN,      /* the default NIC (or a better one) is well again */
+	SC_REASON_SILENCE,     /* heartbeat lost, and no progress of the work */
+	SC_REASON_RETURN,      /* the default NIC (or a preferred one) is well again */
 	SC_REASON_NO_STANDBY,  /* the carrier is lost and nothing is ready to take over */
 	SC_REASON_DEADLINE,    /* the peer did not answer in time */
 	SC_REASON_PEER_FATAL,  /* the peer cannot go on */
@@ -91,11 +95,11 @@ enum sc_reason {
 	SC_REASON_KEY,	       /* a memory key is not known on the backup */
 	SC_REASON_APPLICATION, /* the application's own error, modify or destroy */
 	SC_REASON_RESOURCE,    /* the backup NIC lacks something */
-	SC_REASON_HOME,	       /* atomics may not run where the connection is: see home.h */
+	SC_REASON_HOME,	       /* atomics may not run on the NIC of this connection: see home.h */
 	SC_REASONS,
 };
 
-/* For logs and tests. */
+/* Names for logs and tests. */
 const char *sc_send_state_name(enum sc_send_state state);
 const char *sc_recv_state_name(enum sc_recv_state state);
 const char *sc_standby_phase_name(enum sc_standby_phase phase);

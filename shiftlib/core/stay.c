@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Leaving a path that is down, and waiting out a flap (P9). The path may be back before the QP's
- * retries are spent, and until then its NICs go on by themselves. A move loses two things:
+ * The stay: waiting out a flap before leaving a path that is down (P9). The path may be back before
+ * the QP's retries are spent, and until then its NICs go on by themselves. A move loses two things:
  *
  * - the connection, if the peer cannot follow. A peer whose process is halted (a debugger, SIGSTOP)
  *   has a NIC that serves the old carrier, and nothing else. So an end that would leave asks the
@@ -16,9 +16,9 @@
  *	WAIT	some are outstanding here
  *	GO	none are, and none can come, as sends are withheld
  *
- * An end that has none, and hears GO, leaves. Before, the path may come back: all goes on where it
- * is. Or the retries are spent, which is a dead carrier, and ends the wait as any does. An end says
- * GO too when no NIC may have retried for longer; and nobody waits longer than stay_ns.
+ * An end without such requests that hears GO leaves. If the path comes back before, all goes on
+ * where it is. If the retries are spent, the carrier is dead, which ends the wait. An end also says
+ * GO when no NIC may have retried for longer; and nobody waits longer than stay_ns.
  *
  * After its own GO a side does not go on by itself, as its peer may have left on it. It says BACK,
  * and goes on when the peer says OVER: the peer has not left, and will not. GO is said only to a
@@ -91,7 +91,7 @@ uint8_t sc_stay_told(const struct sc_conn *c)
 	return c->config.atomics ? SC_STAYS_ATOMICS : SC_STAYS_REPEATS;
 }
 
-/* Who is told as waiting has asked, at least. */
+/* Returns the phase to tell: ASK is told as WAIT. */
 enum sc_stay_phase sc_stay_phase_told(const struct sc_conn *c)
 {
 	return c->stay.phase == SC_STAY_ASK ? SC_STAY_WAIT : c->stay.phase;
@@ -115,7 +115,7 @@ static void look(struct sc_frame *x)
 	a->epoch = x->c->stay.no;
 }
 
-/* From now on sends are withheld: the peer was heard in this wait, or began it. */
+/* Withholds sends from now on: the peer was heard in this wait, or began it. */
 static void withhold(struct sc_frame *x, uint32_t no)
 {
 	struct sc_conn *c = x->c;
@@ -127,7 +127,7 @@ static void withhold(struct sc_frame *x, uint32_t no)
 	look(x);
 }
 
-/* The peer wants to leave. */
+/* Joins the wait of a peer that wants to leave. */
 static void join(struct sc_frame *x, uint32_t no)
 {
 	struct sc_conn *c = x->c;
@@ -153,7 +153,7 @@ static void ask(struct sc_frame *x, enum sc_reason reason)
 	sc_state_tell(x);
 }
 
-/* For a path that is down, and may come back. */
+/* Leaves a path that is down and may come back, at once or after a wait. */
 void sc_stay_or_leave(struct sc_frame *x, enum sc_reason reason)
 {
 	struct sc_conn *c = x->c;
@@ -186,7 +186,10 @@ static void over(struct sc_frame *x)
 	sc_state_send(x, false);
 }
 
-/* Still it would rather leave: once its standby is ready, or the peer has gone on from this wait. */
+/*
+ * Ends the wait, and leaves later if this end wished to: once its standby is ready, or the peer has
+ * gone on from this wait.
+ */
 static void over_for_now(struct sc_frame *x)
 {
 	bool wished = x->c->stay.wished;
@@ -246,7 +249,7 @@ void sc_stay_looked(struct sc_frame *x)
 
 /* ---- the peer ------------------------------------------------------------------------------- */
 
-/* It began another wait, so it is still here, and has left on no GO of ours. */
+/* Follows a peer that began another wait: it is still here, and has left on no GO of ours. */
 static void message_newer(struct sc_frame *x)
 {
 	const struct sc_msg_state *m = &x->ev->state;
@@ -269,7 +272,7 @@ static void message_newer(struct sc_frame *x)
 	}
 }
 
-/* It can follow. */
+/* Begins to withhold: the peer can follow. */
 static void answered(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
@@ -315,7 +318,10 @@ void sc_stay_message(struct sc_frame *x)
 
 /* ---- whatever the event was ----------------------------------------------------------------- */
 
-/* Before the peer has answered, the own NIC is enough: a halted peer answers no heartbeat. */
+/*
+ * True if the path is back. Before the peer has answered, the own NIC is enough: a halted peer
+ * answers no heartbeat.
+ */
 static bool path_is_back(struct sc_conn *c)
 {
 	bool up = c->paths.up >> c->path & 1, well = c->paths.well >> c->path & 1;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The ordered switch, for the return to the default NIC and for a drain: each side fences what it has
- * in flight and withholds what comes later. When both are fenced nothing is outstanding, and both
- * leave for the standby; settling then publishes what was withheld, and sends nothing twice.
+ * The ordered switch, for the return to the default NIC and for a drain. Each side fences what it
+ * has in flight and withholds later requests. When both are fenced nothing is outstanding, and both
+ * leave for the standby; settling then publishes the withheld requests, and sends nothing twice.
  *
  * Attempts are numbered, and a number never serves twice: a late PREP or FENCED of a cancelled
- * attempt means nothing. The standby itself is not touched by a cancel, so that a fault at any moment
- * of a switch is the same abrupt move as without it.
+ * attempt means nothing. A cancel does not touch the standby, so a fault at any moment of a switch
+ * is the same abrupt move as without the switch.
  *
- * After its own FENCED a side does not go back by itself: the peer may know it, have left, and count
- * on the new carrier. Back leads only the peer's word that it will not leave: CANCEL, or that it has
- * lost the standby.
+ * After its own FENCED a side does not go back by itself: the peer may know of it, have left, and
+ * count on the new carrier. Only the peer's word leads back, that it will not leave: CANCEL, or the
+ * loss of the standby.
  */
 #include "shiftlib/core/internal.h"
 
@@ -100,7 +100,7 @@ static void transition_switch_any_to_none(struct sc_conn *c)
 	c->sw.phase = SC_SWITCH_NONE;
 }
 
-/* To where traffic is now, on the path in use. */
+/* Sets the send state to that of the path in use. */
 static void send_state_of_path(struct sc_conn *c)
 {
 	bool fallback = c->path;
@@ -155,7 +155,7 @@ static void begin(struct sc_frame *x, uint32_t no, enum sc_reason reason)
 	sc_state_tell(x);
 }
 
-/* Why the leader should begin now, if it should. */
+/* Returns the leader's reason to begin a switch now, if any. */
 static enum sc_reason wanted(const struct sc_conn *c)
 {
 	if (sc_paths_drained(c, c->path) && !sc_paths_drained(c, c->standby.path))
@@ -246,7 +246,10 @@ static void cancel(struct sc_frame *x)
 	sc_report(x);
 }
 
-/* Before the own FENCED it can be called off; after it, the peer has to say that it stays. */
+/*
+ * Reacts to the loss of the standby. Before the own FENCED the switch can be cancelled; after it,
+ * the peer has to say that it stays.
+ */
 void sc_switch_standby_gone(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
@@ -300,7 +303,7 @@ void sc_switch_arrive(struct sc_frame *x)
 	send_state_of_path(x->c);
 }
 
-/* An ordered switch led here, or the peer's, and no fault that came meanwhile. */
+/* True if an ordered switch of this end or the peer leads to the move, and no fault in between. */
 bool sc_switch_leads(const struct sc_conn *c, enum sc_reason reason)
 {
 	return sc_switching(c) && (reason == SC_REASON_RETURN || reason == SC_REASON_ORDER ||
@@ -308,8 +311,8 @@ bool sc_switch_leads(const struct sc_conn *c, enum sc_reason reason)
 }
 
 /*
- * A switch that nothing forced leads to a NIC that lacks a key. The connection lived well where it was (P9), so it
- * goes back there: its carrier on the way is given up, as a NIC's death would do.
+ * True if a switch leads to a NIC that lacks a key for too long. The connection lived well where it
+ * was (P9), so it goes back: its carrier on the way is given up, as if the NIC had died.
  */
 bool sc_switch_turns_back(const struct sc_frame *x)
 {
@@ -322,14 +325,17 @@ bool sc_switch_turns_back(const struct sc_frame *x)
 
 /* ---- the peer ------------------------------------------------------------------------------- */
 
-/* It asks for a switch, or goes on with one: the number is new, or the one under way. */
+/*
+ * Follows a peer that asks for a switch, or goes on with one: the number is new, or the one under
+ * way.
+ */
 static void message_asks(struct sc_frame *x)
 {
 	const struct sc_msg_state *m = &x->ev->state;
 	struct sc_conn *c = x->c;
 
 	if (sc_epoch_cmp(m->switch_no, c->sw.no) > 0) {
-		/* the peer has burnt ours, and is still here: it did not leave for it */
+		/* the peer has burnt our number, and has not left for it */
 		if (sc_switching(c))
 			cancel(x);
 		if (can_begin(c) && m->target == c->standby.epoch) {
@@ -365,7 +371,7 @@ void sc_switch_message(struct sc_frame *x)
 	const struct sc_msg_state *m = &x->ev->state;
 	struct sc_conn *c = x->c;
 
-	/* a peer that lost the standby while it is still here will never leave for it */
+	/* a peer that lost the standby before leaving will never leave for it */
 	if (sc_switching(c) && m->lost && sc_epoch_cmp(m->lost, c->sw.target) >= 0) {
 		cancel(x);
 		return;
@@ -381,8 +387,8 @@ void sc_switch_message(struct sc_frame *x)
 /* ---- time ----------------------------------------------------------------------------------- */
 
 /*
- * Nothing is outstanding here, and what is there is the peer's to judge: it is waited for, as long as
- * it is heard.
+ * Decides after the deadline of a fenced end. Nothing is outstanding here, and the peer judges its
+ * own requests: the peer is waited for, as long as it is heard.
  */
 static void deadline_fenced(struct sc_frame *x)
 {
@@ -400,9 +406,9 @@ static void deadline_fenced(struct sc_frame *x)
 }
 
 /*
- * A fence that does not complete: the last send may wait for a receive that the peer posts only when
- * what it withholds has run. Settling helps, unless it could end the connection: some requests cannot
- * be repeated, and of a peer that is not fenced nobody here knows what it has.
+ * Decides about a fence that does not complete: the last send may wait for a receive that the peer
+ * posts only when its withheld requests have run. Settling helps, unless it could end the
+ * connection: some requests cannot be repeated, and nobody here knows what an unfenced peer has.
  */
 static void deadline(struct sc_frame *x)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Compare-and-swaps of unknown fate by shift_uid_cas() (SHIFT_ATOMICS=uid): uid/protocol.h has the rules. Their
- * numbers tell them apart. One that compares with a number finds that number once at most, as each is used once: it may run
- * again at any time. One that puts in a number must not: it completes, its answer never comes, and the library
- * sees that by what it had laid where the answer should go. It asks then for itself what became of it, which it may, as the peer's old
- * queue pair executes nothing any more.
+ * The fates of compare-and-swaps by shift_uid_cas() (SHIFT_ATOMICS=uid); uid/protocol.h has the
+ * rules. Their numbers tell them apart. A swap that compares with a number finds that number once
+ * at most, as each is used once: it may run again at any time. A swap that puts in a number must
+ * not: it completes without its answer, which the library sees by the value that it had laid in the
+ * answer's place. The library then asks for the fate itself, which is safe, as the peer's old queue
+ * pair executes nothing any more.
  */
 #include "shiftlib/core/internal.h"
 
-/* UID_MARK and UID_COMMITTED of uid/protocol.h, of which one is the other one's neighbour. */
+/* UID_MARK of uid/protocol.h; UID_COMMITTED is its neighbour. */
 #define UID_MARK 0xd4u
 
 static bool is_number(uint64_t word)
