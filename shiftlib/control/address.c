@@ -12,7 +12,7 @@
 
 enum gid_type { GID_TYPE_UNKNOWN, GID_TYPE_ROCE_V1, GID_TYPE_ROCE_V2 };
 
-/* The kernel's own words; libibverbs has no calls for these that all its versions share. */
+/* Reads the kernel's own words: libibverbs has no calls for them that all its versions share. */
 static bool gid_attr_read(const struct ibv_context *context, uint8_t port, int index,
 			  const char *what, char *text, size_t size)
 {
@@ -99,8 +99,9 @@ const char *sh_gid_missing(uint8_t kind, const struct sh_address *address)
 #define GID_RANK_BEST 5
 
 /*
- * RoCE v2 is routed and what clusters use; RoCE v1 only within a segment, and both ends must agree.
- * A link-local GID may be the same host's name on several segments. 0: not usable.
+ * Ranks a GID. RoCE v2 is routed and what clusters use; RoCE v1 works only within a segment, and
+ * both ends must agree. A link-local GID may be the same host's name on several segments. 0: not
+ * usable.
  */
 static int gid_rank(enum gid_type type, const union ibv_gid *gid)
 {
@@ -116,7 +117,7 @@ static int gid_rank(enum gid_type type, const union ibv_gid *gid)
 	return 0;
 }
 
-/* The GID that was used before, wherever it is now; else the one of highest rank. */
+/* Chooses the GID that was used before, wherever it is now; else the one of highest rank. */
 static int gid_choose(const struct shift_real *real, struct ibv_context *context, uint8_t port,
 		      int table_length, const union ibv_gid *before, struct sh_address *address)
 {
@@ -194,7 +195,7 @@ int sh_gid_on_vlan(const struct shift_real *real, struct ibv_context *context, u
 	return best ? 0 : -EADDRNOTAVAIL;
 }
 
-/* The provider's own call where there is one: only it tells the flags. */
+/* Uses the provider's own call if there is one: only that tells the flags. */
 int sh_port_query(const struct shift_real *real, struct ibv_context *context, uint8_t port,
 		  struct ibv_port_attr *attr)
 {
@@ -234,7 +235,7 @@ static uint8_t link_layer_of(const struct ibv_port_attr *attr)
 							      : attr->link_layer;
 }
 
-/* As in IBA PortInfo, LinkSpeedActive and LinkWidthActive: bits, one of each is set. */
+/* Decodes LinkSpeedActive and LinkWidthActive of IBA PortInfo: one bit of each is set. */
 static uint32_t address_speed(const struct ibv_port_attr *attr)
 {
 	static const uint32_t lanes_mbps[] = {

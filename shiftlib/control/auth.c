@@ -20,7 +20,7 @@ static_assert(MAC_BYTES <= KV_MAC_LEN, "half of it");
 
 #define SIGNED_BYTES offsetof(struct wire_auth, mac)
 
-/* Numbers that came over a pair of NICs: bit n % SH_AUTH_WINDOW of those that are near the highest. */
+/* The numbers that came over a pair of NICs: bit n % SH_AUTH_WINDOW of those near the highest. */
 struct auth_window {
 	struct sh_auth_pair pair;
 	uint64_t highest;
@@ -224,7 +224,7 @@ static void window_rise(struct auth_window *window, uint64_t number)
 	*window_word(window, number) &= ~(1ull << number % 64);
 }
 
-/* Once for each number. */
+/* True once for each number. */
 static bool window_take(struct auth_window *window, uint64_t number)
 {
 	uint64_t bit = 1ull << number % 64;
@@ -237,7 +237,7 @@ static bool window_take(struct auth_window *window, uint64_t number)
 	return true;
 }
 
-/* Without memory for a window it is as if the datagram had been lost. */
+/* Refuses a datagram without memory for its window, as if the datagram had been lost. */
 enum sh_refusal sh_auth_check(struct sh_auth *auth, uint8_t to, const uint8_t *buf, size_t datagram,
 			      size_t length)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Two CQs: only receives shall wake the background thread; send completions are taken by whoever
- * sends next. Each send copies into its own slot of the registered buffer, as completions come in
- * posting order: slot n is free when all before it are.
+ * Sending and receiving by the control QP. Only receives may wake the background thread, so there
+ * are two CQs; the next sender takes the send completions. Each send copies into its own slot of
+ * the registered buffer, as completions come in posting order: slot n is free when all before it
+ * are.
  */
 #include "shiftlib/control/internal.h"
 
@@ -283,8 +284,8 @@ struct receiver {
 };
 
 /*
- * Events say only that there may be something: each is taken and acknowledged, nothing more. A
- * channel that cannot be read any more would stay readable for ever: the NIC was taken away.
+ * Takes and acknowledges events, which only say that there may be something. A channel that cannot
+ * be read any more would stay readable for ever: the NIC was taken away.
  */
 static int control_take_events(struct sh_control *control)
 {
@@ -316,7 +317,7 @@ static int control_receive_one(struct sh_control *control, const struct ibv_wc *
 	return 0;
 }
 
-/* Up to max datagrams: how many, or -EIO. */
+/* Takes up to max datagrams. Returns their number, or -EIO. */
 static int control_poll(struct sh_control *control, int max, const struct receiver *to)
 {
 	struct ibv_wc wc[POLL_BATCH];
@@ -354,7 +355,7 @@ int sh_control_poll(struct sh_control *control,
 		return n;
 	if (sh_control_arm(control))
 		return control_die(control, "its receive queue cannot be armed");
-	/* What came between the last poll and the arming may have raised no event. */
+	/* a datagram between the last poll and the arming may have raised no event */
 	more = control_poll(control, SH_CONTROL_RECEIVES - n, &to);
 	return more < 0 ? more : n + more;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Between control_qp.c, which sends and receives, and life.c. */
+/* Declarations shared by control_qp.c, which sends and receives, and life.c. */
 #ifndef SHIFTLIB_CONTROL_INTERNAL_H
 #define SHIFTLIB_CONTROL_INTERNAL_H
 
@@ -7,14 +7,14 @@
 #include <stdatomic.h>
 #include "shiftlib/control/control_qp.h"
 
-#define GRH_BYTES	40   /* in front of each received UD payload (IBA 11.4.1.2) */
+#define GRH_BYTES	40   /* bytes before each received UD payload (IBA 11.4.1.2) */
 #define RECEIVE_BYTES	4160 /* GRH and payload, on a cache line */
 #define SEND_BYTES	SH_CONTROL_MTU_MAX
 #define SENDS_OFFSET	((size_t)SH_CONTROL_RECEIVES * RECEIVE_BYTES)
 #define BUFFER_BYTES	(SENDS_OFFSET + (size_t)SH_CONTROL_SENDS * SEND_BYTES)
 #define POLL_BATCH	32
 #define ROCE_HOP_LIMIT	64
-#define QKEY_PRIVILEGED 0x80000000u /* such a key is not sent, the QP's own is (IBA 10.2.5) */
+#define QKEY_PRIVILEGED 0x80000000u /* Q_Keys never sent: the QP's own is (IBA 10.2.5) */
 
 _Static_assert(GRH_BYTES + SH_CONTROL_MTU_MAX <= RECEIVE_BYTES, "a datagram fits its slot");
 
@@ -29,16 +29,16 @@ struct sh_control {
 	uint8_t *buffer; /* receives, then sends */
 	uint8_t port;
 	_Atomic bool dead, rests;
-	struct sh_pkeys pkeys; /* when it was opened */
+	struct sh_pkeys pkeys; /* the port's, when it was opened */
 	pthread_mutex_t lock;
 	/* Under lock: */
 	struct sh_address address;
 	bool grh_required;
 	uint32_t sends_posted, sends_done;
-	uint32_t proof; /* one of them, posted at proof_at; it is sent: proven_at is that time */
+	uint32_t proof; /* number of a send posted at proof_at, which becomes proven_at once sent */
 	uint64_t proof_at, proven_at;
-	uint64_t
-		waiting_since; /* sends under way: the first one, or the last completion if later */
+	uint64_t waiting_since; /* sends under way: time of the first, or of the last completion if
+				 * later */
 };
 
 struct sh_path {
@@ -53,7 +53,7 @@ static inline const char *control_nic(const struct sh_control *control)
 	return control->real->get_device_name(control->context->device);
 }
 
-/* Its memory is given back: see sh_control_rest(). */
+/* True while its memory is given back: see sh_control_rest(). */
 static inline bool sh_control_rests(const struct sh_control *control)
 {
 	return atomic_load_explicit(&control->rests, memory_order_acquire);

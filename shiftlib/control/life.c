@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* How a control QP is opened and closed, and how it rests meanwhile. */
+/* The life of a control QP: opening, rest and closing. */
 #include "shiftlib/control/internal.h"
 
 #include <errno.h>
@@ -23,7 +23,10 @@ static void control_log_failure(const struct sh_control *control, const char *st
 
 static int control_init_buffer(struct sh_control *control)
 {
-	/* Pages of its own: what is registered must not be shared with a forked child's heap. All at once, as a NIC pins them. */
+	/*
+	 * own pages, as registered memory must not be shared with a forked child's heap; all
+	 * populated at once, as a NIC pins them
+	 */
 	void *buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
@@ -186,7 +189,7 @@ void sh_control_rest_begin(struct sh_control *control)
 	atomic_store_explicit(&control->rests, true, memory_order_release);
 }
 
-/* What completed before names buffers that are gone. */
+/* Drops completions, which name buffers that are gone. */
 static void control_forget(struct ibv_cq *cq)
 {
 	struct ibv_wc wc[POLL_BATCH];
@@ -236,8 +239,10 @@ int sh_control_wake(struct sh_control *control)
 
 /* ---- close ---------------------------------------------------------------------------------- */
 
-/* On a dead NIC a destroy may fail; then what it needs must stay, and memory stays mapped. The
- * channel is only a descriptor here, and goes. */
+/*
+ * Closes the control QP. On a dead NIC a destroy may fail: then all that the object needs must
+ * stay, and memory stays mapped. The channel is only a descriptor here, and goes.
+ */
 void sh_control_close(struct sh_control *control)
 {
 	const struct shift_real *real = control->real;

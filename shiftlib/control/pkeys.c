@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* P_Key tables: what is asked of them is asked by value, as every port has an order of its own. */
+/* P_Key tables, which are searched by value, as every port has its own order. */
 #include "shiftlib/control/pkeys.h"
 #include "shiftlib/control/address.h"
 

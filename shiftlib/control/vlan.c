@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * As the kernel finds out for a GID (rdma_read_gid_l2_fields): the interface is a VLAN's, or lies, as a
- * macvlan does, directly on one that is.
+ * The VLAN of an interface, found as the kernel does for a GID (rdma_read_gid_l2_fields): the
+ * interface is a VLAN's, or lies directly on such an interface, as a macvlan does.
  */
 #include "shiftlib/control/vlan.h"
 

@@ -28,7 +28,9 @@ static size_t wire_grown(enum sh_wire_type type)
 	return WIRE_PLAYS_LATER && !array ? 8 : 0;
 }
 
-/* The record's header, and room for its zeroed body: where the body goes, or NULL if it is full. */
+/*
+ * Adds the record's header and room for its zeroed body. Returns the body's place, or NULL if full.
+ */
 static void *writer_add(struct sh_wire_writer *writer, enum sh_wire_type type,
 			const struct sh_wire_ids *ids, size_t body)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * The wire form of control messages: one header and an array of records per datagram, fixed
- * little-endian. Datagrams come from the network: whatever is read is checked before it is used,
- * and enums and flags that reach the core are in range.
+ * little-endian. Datagrams come from the network: everything read is checked before use, and enums
+ * and flags that reach the core are in range.
  *
  * The codec keeps no state beyond the writer or reader, allocates nothing, and may be used from any
  * thread (one thread per writer or reader at a time).
@@ -46,15 +46,15 @@ enum sh_wire_type {
 	SH_WIRE_STATE,	     /* state */
 	SH_WIRE_UNKNOWN,     /* the sender has no such connection; answers src_conn of a record */
 	SH_WIRE_KEYS,	     /* keys: additions and removals, numbered from first_seq */
-	SH_WIRE_KEYS_ACK,    /* seq: all up to and with seq are known */
+	SH_WIRE_KEYS_ACK,    /* seq: all keys up to and with seq are known */
 	SH_WIRE_KEY_ASK,     /* seq: please send keys again, from seq */
-	SH_WIRE_NICS,	     /* nics: where the sender's NICs are reached now */
+	SH_WIRE_NICS,	     /* nics: present addresses of the sender's NICs */
 	SH_WIRE_NICS_ACK,    /* seq: all revisions up to and with seq are known */
 	SH_WIRE_PING,	     /* ping: please answer over the same pair of NICs */
-	SH_WIRE_PONG,	     /* ping: its number, and the NIC of who answers */
-	SH_WIRE_HOME, /* home: which NIC runs atomics; to those that have said they know it */
-	SH_WIRE_WORD, /* word: of an atomic of unknown fate; likewise */
-	SH_WIRE_LOG,  /* log: the word of a carrier that says what ran; likewise */
+	SH_WIRE_PONG,	     /* ping: its number, and the NIC of the answering end */
+	SH_WIRE_HOME,	     /* home: about the NIC that runs atomics; only with the capability */
+	SH_WIRE_WORD,	     /* word: for an atomic of unknown fate; only with the capability */
+	SH_WIRE_LOG, /* log: the word of a carrier that tells what ran; only with the capability */
 	SH_WIRE_TYPES,
 };
 
@@ -72,13 +72,13 @@ enum sh_wire_type {
 	  ~(SH_WIRE_MINOR >= 8 ? 0 : SH_WIRE_CAP_WORD) &                                           \
 	  ~(SH_WIRE_MINOR >= 9 ? 0 : SH_WIRE_CAP_LOG)) |                                           \
 	 (SH_WIRE_SIGNS ? SH_WIRE_CAP_SIGNS : 0))
-#define SH_WIRE_NEEDED ((1u << (SH_WIRE_PONG + 1)) - 2) /* of every peer of this major version */
+#define SH_WIRE_NEEDED ((1u << (SH_WIRE_PONG + 1)) - 2) /* what every peer has */
 
-/* Whom a record is about. Records about instances (KEYS...) carry zeros. */
+/* The connection that a record is about. Records about instances (KEYS...) carry zeros. */
 struct sh_wire_ids {
 	uint32_t src_conn; /* the sender's number of the connection */
 	uint32_t dst_conn; /* the receiver's */
-	uint32_t nonce;	   /* the receiver's, so that no other connection of that number answers */
+	uint32_t nonce;	   /* the receiver's: no other connection of that number answers */
 };
 
 enum sh_wire_key_op { SH_WIRE_KEY_ADD, SH_WIRE_KEY_REMOVE, SH_WIRE_KEY_OPS };
@@ -90,50 +90,52 @@ struct sh_wire_key {
 	uint32_t rkey, backup_rkey;
 };
 
-#define SH_WIRE_NICS_MAX 4 /* in one record, which fits the smallest path */
+#define SH_WIRE_NICS_MAX 4 /* most NICs in one record, which fits the smallest path */
 
-/* The sender's NIC, and where its control QP is reached. Later revisions replace earlier ones;
- * in a record they rise. */
+/*
+ * The sender's NIC, and the address of its control QP. Later revisions replace earlier ones; in a
+ * record they rise.
+ */
 struct sh_wire_nic {
 	uint8_t nic;
 	uint32_t revision;
-	struct sh_address address; /* but gid_index and active, which are its own */
+	struct sh_address address; /* without gid_index and active, which are the host's own */
 };
 
 enum sh_wire_word_kind {
-	SH_WIRE_WORD_ASK,     /* what is in it? */
-	SH_WIRE_WORD_TOLD,    /* value, behind the quiesce of that carrier */
-	SH_WIRE_WORD_REFUSED, /* there is no such word, or it cannot be read */
+	SH_WIRE_WORD_ASK,     /* asks for the value */
+	SH_WIRE_WORD_TOLD,    /* value, read after the quiesce of that carrier */
+	SH_WIRE_WORD_REFUSED, /* no such word, or not readable */
 	SH_WIRE_WORD_KINDS,
 };
 
-/* 8 bytes of the receiver of ASK, by the key that its application gave away. */
+/* The 8 bytes at the receiver of ASK, by the key that its application gave away. */
 struct sh_wire_word {
 	uint8_t kind;	  /* enum sh_wire_word_kind */
-	uint32_t carrier; /* that the atomic lies in */
+	uint32_t carrier; /* carrier that the atomic lies in */
 	uint32_t rkey;
 	uint64_t addr, value;
 };
 
 enum sh_wire_log_kind {
-	SH_WIRE_LOG_ASK,     /* where is the word of that carrier? */
-	SH_WIRE_LOG_PLACE,   /* there: addr, rkey, tag */
-	SH_WIRE_LOG_REFUSED, /* there is none, or it is not to be believed: why */
-	SH_WIRE_LOG_READ,    /* what does it say? */
-	SH_WIRE_LOG_SAYS,    /* number, behind the quiesce of that carrier */
-	SH_WIRE_LOG_NOTHING, /* nothing, likewise: it was not written */
+	SH_WIRE_LOG_ASK,     /* asks for the place of the carrier's word */
+	SH_WIRE_LOG_PLACE,   /* tells it: addr, rkey, tag */
+	SH_WIRE_LOG_REFUSED, /* no word, or none to believe: why */
+	SH_WIRE_LOG_READ,    /* asks for the number */
+	SH_WIRE_LOG_SAYS,    /* number, read after the quiesce of that carrier */
+	SH_WIRE_LOG_NOTHING, /* no number, after the quiesce: the word was not written */
 	SH_WIRE_LOG_KINDS,
 };
 
 enum sh_wire_log_why {
 	SH_WIRE_LOG_WHY_NONE,
-	SH_WIRE_LOG_WHY_RIGHTS, /* its queue pair takes no WRITEs */
-	SH_WIRE_LOG_WHY_ORDER,	/* it has memory that the word may overtake data to */
+	SH_WIRE_LOG_WHY_RIGHTS, /* the queue pair takes no WRITEs */
+	SH_WIRE_LOG_WHY_ORDER,	/* the word may overtake data to some memory */
 	SH_WIRE_LOG_WHY_MEMORY, /* the word could not be registered */
 	SH_WIRE_LOG_WHYS,
 };
 
-/* The word of the receiver of ASK and READ, of one carrier of the connection. */
+/* The word of the receiver of ASK and READ, for one carrier of the connection. */
 struct sh_wire_log {
 	uint8_t kind, why; /* enum sh_wire_log_kind, sh_wire_log_why */
 	uint32_t carrier;
@@ -144,7 +146,7 @@ struct sh_wire_log {
 
 struct sh_wire_ping {
 	uint32_t seq;
-	uint8_t nic; /* the sender's, that it left from */
+	uint8_t nic; /* the sender's NIC that it left from */
 };
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -156,7 +158,7 @@ struct sh_wire_writer {
 	uint64_t src_instance, dst_instance;
 };
 
-/* capacity: bytes at buf; at least a header. No more than SH_WIRE_MAX is used. */
+/* Begins a datagram. capacity: bytes at buf, a header at least; at most SH_WIRE_MAX are used. */
 void sh_wire_begin(struct sh_wire_writer *writer, void *buf, size_t capacity, uint64_t src_instance,
 		   uint64_t dst_instance);
 /* Appends one record: 0, or -ENOSPC when it does not fit (end, send, begin anew). */
@@ -171,17 +173,20 @@ int sh_wire_put_word(struct sh_wire_writer *writer, const struct sh_wire_ids *id
 int sh_wire_put_log(struct sh_wire_writer *writer, const struct sh_wire_ids *ids,
 		    const struct sh_wire_log *log);
 int sh_wire_put_unknown(struct sh_wire_writer *writer, const struct sh_wire_ids *ids);
-/* As many keys as fit: their number (at least 1), or -ENOSPC. Key i has number first_seq + i. */
+/*
+ * Appends as many keys as fit. Returns their number (at least 1), or -ENOSPC. Key i has number
+ * first_seq + i.
+ */
 int sh_wire_put_keys(struct sh_wire_writer *writer, uint32_t first_seq,
 		     const struct sh_wire_key *keys, size_t n);
 int sh_wire_put_keys_ack(struct sh_wire_writer *writer, uint32_t seq);
 int sh_wire_put_key_ask(struct sh_wire_writer *writer, uint32_t seq);
-/* All n of them, at most SH_WIRE_NICS_MAX, or -ENOSPC. */
+/* Appends all n, at most SH_WIRE_NICS_MAX, or returns -ENOSPC. */
 int sh_wire_put_nics(struct sh_wire_writer *writer, const struct sh_wire_nic *nics, uint32_t n);
 int sh_wire_put_nics_ack(struct sh_wire_writer *writer, uint32_t seq);
 int sh_wire_put_ping(struct sh_wire_writer *writer, const struct sh_wire_ping *ping);
 int sh_wire_put_pong(struct sh_wire_writer *writer, const struct sh_wire_ping *ping);
-/* Completes the header. Bytes to send; 0 when there are no records. */
+/* Completes the header. Returns the bytes to send; 0 without records. */
 size_t sh_wire_end(struct sh_wire_writer *writer);
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -223,17 +228,17 @@ struct sh_wire_record {
 };
 
 /*
- * Checks the header. 0; -EBADMSG: not ours or damaged; -EPROTONOSUPPORT: another major version. Bytes
- * behind the header's length are ignored.
+ * Checks the header. 0; -EBADMSG: not ours or damaged; -EPROTONOSUPPORT: another major version.
+ * Bytes behind the header's length are ignored.
  */
 int sh_wire_open(struct sh_wire_reader *reader, const void *buf, size_t length,
 		 struct sh_wire_header *header);
 /*
- * 1: *record is the next one. 0: no more. -EBADMSG: damaged; nothing more can be read. Records of
- * unknown type are passed over, so that later versions can add some.
+ * Reads the next record. 1: *record is set. 0: no more. -EBADMSG: damaged; nothing more can be
+ * read. Records of unknown type are passed over, so that later versions can add some.
  */
 int sh_wire_next(struct sh_wire_reader *reader, struct sh_wire_record *record);
-/* Key i < record->keys.n of a KEYS record. */
+/* Returns key i < record->keys.n of a KEYS record. */
 struct sh_wire_key sh_wire_key(const struct sh_wire_record *record, uint32_t i);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The bytes of control messages, as they are on the wire: for wire.c and wire_read.c alone. */
+/* The bytes of control messages on the wire: for wire.c and wire_read.c alone. */
 #ifndef SHIFTLIB_CONTROL_WIRE_FORM_H
 #define SHIFTLIB_CONTROL_WIRE_FORM_H
 
@@ -15,14 +15,14 @@ struct wire_header {
 	uint8_t major, minor;
 	uint16_t n_records;
 	uint64_t src_instance, dst_instance;
-	uint32_t length; /* with this header */
+	uint32_t length; /* bytes, this header included */
 	uint32_t reserved;
 } __attribute__((packed));
 static_assert(sizeof(struct wire_header) == 32, "wire form");
 
 struct wire_record {
 	uint16_t type;
-	uint16_t length; /* with this header; a multiple of 4 */
+	uint16_t length; /* bytes, this header included; a multiple of 4 */
 	uint32_t src_conn, dst_conn, nonce;
 } __attribute__((packed));
 static_assert(sizeof(struct wire_record) == 16, "wire form");

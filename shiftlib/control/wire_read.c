@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Reading control messages: anybody may send anything. */
+/* The reader of control messages, which come from anybody. */
 #include <assert.h>
 #include <endian.h>
 #include <errno.h>
@@ -35,8 +35,9 @@ int sh_wire_open(struct sh_wire_reader *reader, const void *buf, size_t length,
 }
 
 /*
- * Where the peer's queue pair is: of one host, and not its management. Before it is made there is
- * none. It is not said of which link layer it is; on Ethernet there is no LID.
+ * True if the peer's queue pair is at a valid place: a GID or LID of one host, and no number of
+ * management. Valid too: no queue pair yet. The link layer is not told; on Ethernet there is no
+ * LID.
  */
 static bool standby_place_valid(const struct sc_address *address)
 {
