@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The addresses of NICs: ours, told to peers when they change, and what a peer tells of its own. */
+/* The addresses of NICs: ours, told to peers when they change, and peers' own, as told by them. */
 #include "shiftlib/base/util.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/loop/loop.h"
@@ -10,7 +10,10 @@
 #define ADDRESSES_MIN_NS (2 * SH_NS_PER_MS) /* news are told again, doubling */
 #define ADDRESSES_MAX_NS SH_NS_PER_S
 
-/* Revisions behind what the peer knows, the earliest first, as many as fit: their number. */
+/*
+ * Collects as many as fit of the revisions that the peer does not know, the earliest first. Returns
+ * their number.
+ */
 static uint32_t addresses_news(uint32_t known, struct sh_wire_nic *news, uint32_t max)
 {
 	struct sh_nic *next = NULL;
@@ -70,7 +73,7 @@ void sh_addresses_heard(struct sh_peer *peer, const struct sh_wire_record *recor
 
 		if (nic->nic < SH_MAX_NICS &&
 		    sh_peer_learn(peer, nic->nic, &nic->address, nic->revision))
-			return; /* it is told again */
+			return; /* the peer repeats it */
 		last = nic->revision;
 	}
 	sh_wire_begin(&writer, buf, sizeof(buf), sh.instance, peer->instance);

@@ -6,13 +6,13 @@
 #include "shiftlib/control/wire.h"
 #include "shiftlib/peer/peer.h"
 
-/* Revisions go round. */
+/* Compares revisions, which wrap. */
 static inline bool sh_revision_later(uint32_t a, uint32_t b)
 {
 	return (int32_t)(a - b) > 0;
 }
 
-void sh_addresses_send(struct sh_peer *peer, uint64_t now); /* ours that it does not know yet */
+void sh_addresses_send(struct sh_peer *peer, uint64_t now); /* unless the peer knows all */
 void sh_addresses_acked(struct sh_peer *peer, uint32_t revision);
 void sh_addresses_heard(struct sh_peer *peer, const struct sh_wire_record *record);
 

@@ -34,7 +34,9 @@ void sh_heartbeat_begin(struct sh_peer_path *path)
 	sh_heartbeat_soon();
 }
 
-/* What it is sent over may have gone or come since it was asked last. */
+/*
+ * Tells whether the path is up now: its NIC or path may have gone or come since the last question.
+ */
 bool sh_heartbeat_up(struct sh_peer_path *path)
 {
 	enum sh_path_state before = path->health.state;
@@ -50,7 +52,7 @@ bool sh_heartbeat_steady(struct sh_peer_path *path)
 	return sh_path_steady(&path->health, sh_now_ns());
 }
 
-/* In a ring that does not move, what waits for room is as good as what lies in it. */
+/* True if the ring does not move: a ping that waits for room is then as good as one in the ring. */
 static bool heartbeat_stuck(const struct sh_peer_path *path)
 {
 	struct sh_control *control = path->nic->control; /* NULL: the NIC was given up */
@@ -59,7 +61,7 @@ static bool heartbeat_stuck(const struct sh_peer_path *path)
 	return since && sh_now_ns() >= since + sh.config.path.beat_ns;
 }
 
-/* False: there was no room for it, and will be. */
+/* Sends a ping or pong. False: there was no room, and will be. */
 static bool heartbeat_send(struct sh_peer_path *path, enum sh_wire_type type, uint32_t seq)
 {
 	struct sh_wire_ping ping = { .seq = seq, .nic = path->nic->index };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Memory keys of the replicas: a journal that every peer follows, told ahead of need, and what peers
- * have told of theirs.
+ * Memory keys of the replicas: a journal that every peer follows, told ahead of need, and what
+ * peers have told of theirs.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,11 +20,11 @@
 
 #define KEYS_MIN_NS  (2 * SH_NS_PER_MS) /* news are told again, doubling */
 #define KEYS_MAX_NS  SH_NS_PER_S
-#define KEYS_GONE_NS SH_NS_PER_MS /* that one is gone is told with others */
-#define KEYS_WAIT_S  1 /* a peer that has not answered by then does not use them either */
+#define KEYS_GONE_NS SH_NS_PER_MS /* removals are told together, after this time */
+#define KEYS_WAIT_S  1 /* a peer that has not answered by then does not use the keys either */
 #define KEYS_SLACK   256
 
-/* What passes on each of its paths. */
+/* Returns the payload that passes on each of its paths. */
 static size_t keys_payload_max(const struct sh_peer *peer)
 {
 	size_t max = SH_WIRE_MAX, one;
@@ -37,7 +37,10 @@ static size_t keys_payload_max(const struct sh_peer *peer)
 	return max;
 }
 
-/* A peer that is behind what the journal still has begins where it begins now. */
+/*
+ * Returns the last entry that the peer knows: at least the one before the journal's present
+ * beginning.
+ */
 static uint32_t keys_known(const struct sh_peer *peer)
 {
 	return peer->keys_acked > sh_peers.keys.before ? peer->keys_acked : sh_peers.keys.before;
@@ -83,7 +86,7 @@ void sh_keys_acked(struct sh_peer *peer, uint32_t seq)
 		sh_news_peer_keys_acked(peer);
 }
 
-/* Readers find both without the lock: they stay until the peer is forgotten. */
+/* Returns the maps, which readers find without the lock: they stay until the peer is forgotten. */
 static struct sh_peer_rkeys *keys_of_nic(struct sh_peer *peer, uint8_t nic)
 {
 	struct sh_peer_rkeys *rkeys = peer->rkeys[nic];
@@ -115,7 +118,7 @@ static bool keys_begin_anew(const struct sh_wire_key *key)
 	return key->op == SH_WIRE_KEY_REMOVE && key->nic == SH_KEY_BEGIN_NIC;
 }
 
-/* What went away before the journal began anew is not in it. */
+/* Forgets all keys: the journal that begins anew does not name those that went away before. */
 static void keys_forget(struct sh_peer *peer)
 {
 	struct sh_keymap *map;
@@ -156,7 +159,10 @@ static void keys_send_ack(struct sh_peer *peer)
 	sh_peer_send_any(peer, buf, sh_wire_end(&writer));
 }
 
-/* One behind a gap is not for us, but where the journal begins anew: all that is valid follows. */
+/*
+ * Applies entries of a peer's journal. One behind a gap is not for us, unless the journal begins
+ * anew with it: then all valid keys follow.
+ */
 void sh_keys_heard(struct sh_peer *peer, const struct sh_wire_record *record)
 {
 	uint32_t i, seq, gap = 0;
@@ -174,7 +180,8 @@ void sh_keys_heard(struct sh_peer *peer, const struct sh_wire_record *record)
 		keys_apply(peer, &key);
 		peer->keys_heard = seq;
 	}
-	if (gap) /* it takes us for somebody who knows more: that was before we forgot it */
+	if (gap) /* the peer takes us for an instance that knows more: before we forgot the peer, we
+		  * did */
 		sh_keys_ask(peer);
 	else
 		keys_send_ack(peer);
@@ -222,8 +229,9 @@ static int keys_reserve(uint32_t n)
 }
 
 /*
- * Keys come and go for ever. Once most of the journal is about keys that are gone, it begins anew,
- * at the next number, with all that are valid; a mark tells peers that nothing before is missing.
+ * Compacts the journal, as keys come and go for ever. Once most of it is about keys that are gone,
+ * it begins anew, at the next number, with all valid keys; a mark tells peers that nothing before
+ * is missing.
  */
 static void keys_compact(void)
 {
@@ -238,7 +246,7 @@ static void keys_compact(void)
 	sh_peers.keys.n = 1 + sh_news_keys_live(first + 1, sh_peers.keys.live);
 }
 
-/* Who was told and has not answered is told again by the clock. */
+/* Tells all peers. One that was told and has not answered is told again by the clock. */
 static void keys_tell(void)
 {
 	uint64_t now = sh_now_ns();
@@ -251,7 +259,10 @@ static void keys_tell(void)
 	}
 }
 
-/* Nobody waits for it (sh_keys_wait): no message in the application's thread. */
+/*
+ * Tells all peers a little later: nobody waits for that (sh_keys_wait), so no message is sent in
+ * the application's thread.
+ */
 static void keys_tell_later(void)
 {
 	struct sh_peer *peer;
@@ -272,7 +283,7 @@ void sh_keys_add(const struct sh_wire_key *key)
 	keys_tell();
 }
 
-/* While the region still has its shadow: compaction takes place at the next one. */
+/* Adds a removal, while the region still has its shadow. The next removal may compact it away. */
 void sh_keys_remove(const struct sh_wire_key *key)
 {
 	keys_compact();
@@ -291,7 +302,7 @@ static bool keys_peer_stale(const struct sh_peer *peer, uint32_t rkey)
 	uint32_t i;
 
 	if (peer->keys_acked >= sh_peers.keys.removed)
-		return false; /* what it has not heard of is new */
+		return false; /* keys that the peer has not heard of are new */
 	if (peer->keys_acked < sh_peers.keys.before)
 		return true;
 	for (i = peer->keys_acked - sh_peers.keys.before; i < sh_peers.keys.n; i++)
@@ -313,8 +324,8 @@ static bool keys_stale(uint32_t rkey)
 }
 
 /*
- * Who was not heard since then is stopped or gone. One such peer must not hold up each registration,
- * as those have to do with all peers.
+ * Stops waiting for peers that were not heard since then: they are stopped or gone. One such peer
+ * must not hold up each registration, as registrations concern all peers.
  */
 static void keys_wait_no_more(uint32_t rkey, uint64_t since)
 {
@@ -325,7 +336,7 @@ static void keys_wait_no_more(uint32_t rkey, uint64_t since)
 			peer->keys_silent = true;
 }
 
-/* It is told at once what it missed. */
+/* Tells the peer at once what it missed. */
 void sh_keys_back(struct sh_peer *peer)
 {
 	peer->keys_silent = false;
@@ -334,9 +345,10 @@ void sh_keys_back(struct sh_peer *peer)
 }
 
 /*
- * The kernel's driver gives the key of a region that is gone to the next one. A peer that has not heard
- * of it yet would take it for what it was: a request of its application, which learns of the key from
- * ours, would be refused on the other NIC, or write where it must not.
+ * Waits until peers know that the key's last region is gone: the kernel's driver gives the key of a
+ * dead region to the next one. A peer that does not know would take the new key for the old one. A
+ * request of its application, which has the key from ours, would be refused on the other NIC, or
+ * write where it must not.
  */
 void sh_keys_wait(uint32_t rkey)
 {

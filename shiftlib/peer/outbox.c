@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What connections say, gathered until it leaves. */
+/* The outbox: messages of connections, gathered until they leave. */
 #include <errno.h>
 #include <stdlib.h>
 #include "shiftlib/base/list.h"
@@ -11,16 +11,16 @@
 #include "shiftlib/peer/outbox.h"
 #include "shiftlib/peer/peer.h"
 
-#define OUTBOX_HOLD_NS SH_NS_PER_MS /* what is gathered waits for company so long at most */
+#define OUTBOX_HOLD_NS SH_NS_PER_MS /* longest wait of gathered messages for others */
 
 /*
- * What connections say leaves at once, but while somebody goes over many of them: then it gathers in
+ * A message. Leaves at once, unless somebody goes over many connections: then messages gather in
  * one datagram for each path. So a NIC that dies with a thousand connections takes a few datagrams,
  * and one that dies with a single one does not wait.
  */
 struct outbox_record {
 	struct sh_wire_ids ids;
-	/* one of them */
+	/* exactly one is set */
 	const struct sc_msg_standby *standby;
 	const struct sc_msg_state *state;
 	const struct sc_msg_home *home;
@@ -59,8 +59,8 @@ void sh_outbox_keep(void)
 }
 
 /*
- * Somebody else is about to send it out; should he be held up, the thread does, as it does each time
- * before it sleeps.
+ * Sends soon. Another thread is about to send; if it is held up, the background thread sends before
+ * it sleeps.
  */
 void sh_outbox_send_soon(void)
 {
@@ -74,7 +74,7 @@ void sh_outbox_send_out(void)
 		outbox_send(list_entry(sh_peers.outs.next, struct sh_peer_path, out_link));
 }
 
-/* NULL: no memory, and the message is lost, as datagrams may be. */
+/* Returns the path's writer. NULL: no memory, and the message is lost, as datagrams may be. */
 static struct sh_wire_writer *outbox_begin(struct sh_peer_path *path)
 {
 	void *buf = path->out.buf ? NULL : malloc(SH_WIRE_MAX);

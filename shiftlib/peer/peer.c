@@ -22,9 +22,9 @@
 #include "shiftlib/peer/outbox.h"
 #include "shiftlib/peer/peer.h"
 
-#define PEER_OPEN_NS	SH_NS_PER_S /* a control path that could not be opened is tried again */
-#define PEER_REST_NS	(60 * SH_NS_PER_S) /* without a connection: then it is forgotten */
-#define PEER_SEND_PATHS 2		   /* what may go over any path goes over so many */
+#define PEER_OPEN_NS	SH_NS_PER_S	   /* pause before the next try of a control path */
+#define PEER_REST_NS	(60 * SH_NS_PER_S) /* until a peer without a connection is forgotten */
+#define PEER_SEND_PATHS 2		   /* for datagrams that may take any path */
 
 struct sh_peers sh_peers;
 
@@ -45,7 +45,7 @@ struct sh_peer *sh_peer_find(uint64_t instance)
 	return instance ? sh_table_get(&sh_peers.by_instance, peer_key(instance)) : NULL;
 }
 
-/* A job that has a secret talks to nobody without it. */
+/* Prepares the signatures: a job with a secret talks to nobody without it. */
 static int peer_init_auth(struct sh_peer *peer)
 {
 	if (!sh_peers_sign())
@@ -177,7 +177,7 @@ static void path_opened(struct sh_peer *peer, const struct sh_peer_path *path)
 {
 	peer->keys_resend_at = peer->nics_resend_at = sh_now_ns();
 	if (!peer->keys_heard)
-		sh_keys_ask(peer); /* it may remember a time that we do not */
+		sh_keys_ask(peer); /* the peer may remember a time that we do not */
 	sh_news_peer_path_opened(peer, path);
 }
 
@@ -222,7 +222,7 @@ static void path_done(struct sh_job *job)
 	free(task);
 }
 
-/* Anew too, where an address has changed: the old one serves until then. */
+/* Opens the path; anew if an address has changed: the old one serves until then. */
 static void path_open(struct sh_peer *peer, struct sh_peer_path *path)
 {
 	const struct sh_peer_nic *remote = sh_peer_nic(peer, path->remote_nic);
@@ -310,7 +310,7 @@ void sh_peer_serve(struct sh_peer *peer, const struct ibv_ah_attr *ah)
 	peer->traffic_class = ah->is_global ? ah->grh.traffic_class : 0;
 }
 
-/* What failed may work later: the route to the peer was not there yet. */
+/* Opens all paths. One that failed may work later: the route to the peer was not there yet. */
 static void peer_open_paths(struct sh_peer *peer)
 {
 	uint32_t i;
@@ -425,7 +425,10 @@ static void peer_free(struct sh_peer *peer)
 	free(peer);
 }
 
-/* A server meets ever new clients. What is forgotten too early is introduced again. */
+/*
+ * Forgets peers, as a server meets ever new clients. A peer forgotten too early is introduced
+ * again.
+ */
 static void peers_forget(uint64_t now)
 {
 	struct sh_peer *peer;
@@ -442,7 +445,7 @@ size_t sh_peer_room(const struct sh_peer_path *path)
 	return sh_path_payload_max(path->path) - (path->peer->auth ? SH_AUTH_BYTES : 0);
 }
 
-/* By itself, as only who signs needs so much of the stack. */
+/* Sends a signed datagram. A function of its own, as only signing needs so much of the stack. */
 static __attribute__((noinline)) int peer_send_signed(struct sh_peer_path *path, const void *buf,
 						      size_t length)
 {
@@ -454,7 +457,7 @@ static __attribute__((noinline)) int peer_send_signed(struct sh_peer_path *path,
 	return sh_control_send(path->path, copy, length);
 }
 
-/* Lost ones are sent again by the core. */
+/* Sends a datagram; the core repeats lost ones. */
 int sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length)
 {
 	if (!path || !path->path || !sh_nic_usable(path->nic) || !length)
@@ -463,7 +466,7 @@ int sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length)
 				: sh_control_send(path->path, buf, length);
 }
 
-/* Over some live paths, others each time: a datagram that is lost with its path is sent again. */
+/* Sends over some live paths, others each time: a datagram lost with its path is sent again. */
 void sh_peer_send_any(struct sh_peer *peer, const void *buf, size_t length)
 {
 	uint32_t i, sent = 0;

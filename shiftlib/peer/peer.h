@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Instances at the other end, the control paths to them, and what is sent over these. */
+/* Peers: instances at the other end, the control paths to them, and datagrams over these. */
 #ifndef SHIFTLIB_PEER_PEER_H
 #define SHIFTLIB_PEER_PEER_H
 
@@ -18,86 +18,90 @@
 
 #define SH_MAX_PEER_PATHS 64
 
-/* In a removed key: here the journal of memory keys begins. No NIC has that number. */
+/* NIC number in a removed key that marks a new beginning of the journal. No NIC has that number. */
 #define SH_KEY_BEGIN_NIC 0xff
 
-/* One control path to a peer: from one of our NICs to one of its. Lives as long as the peer. */
+/* A control path to a peer, from one of our NICs to one of its. Lives as long as the peer. */
 struct sh_peer_path {
 	struct sh_peer *peer;
 	struct sh_nic *nic;
 	uint8_t remote_nic;
 	bool opening;
 	struct sh_path *path;			  /* NULL: not open yet, or failed */
-	uint32_t local_revision, remote_revision; /* of the addresses that it was opened with */
+	uint32_t local_revision, remote_revision; /* revisions of its addresses when opened */
 	struct sh_path_health health;
-	struct sh_gray_trip trip; /* of pings: conn/gray.c, */
+	struct sh_gray_trip trip; /* round trips of pings: conn/gray.c, */
 	struct sh_slow_path slow; /* conn/slow_path.c */
-	struct {		  /* being found out */
+	struct {		  /* state of the present look */
 		enum sh_path_need need;
 		enum sh_path_work work;
-		uint32_t looks; /* at connections, for completions */
+		uint32_t looks; /* looks at connections, for completions */
 	} look;
-	bool pong_owed; /* there was no room for it */
+	bool pong_owed; /* a pong found no room */
 	uint32_t pong_seq;
 	bool told_up, told_steady;
 	uint64_t sent;		   /* number of the last datagram, if they are signed */
-	struct sh_wire_writer out; /* what connections say, until it leaves; buf NULL: nothing */
-	bool out_states;	   /* some of it about a move */
-	struct list_node out_link; /* then in sh.outs */
+	struct sh_wire_writer out; /* messages of connections until they leave; buf NULL: none */
+	bool out_states;	   /* some messages are about moves */
+	struct list_node out_link; /* place in sh_peers.outs while there are messages */
 };
 
-/* A NIC of a peer, as the KV or the peer itself told. */
+/* A NIC of a peer, as told by the KV or the peer itself. */
 struct sh_peer_nic {
 	uint8_t number;
 	uint32_t revision;	   /* 0: not known */
 	struct sh_address address; /* qpn 0: not open there */
 };
 
-/* Of requests that were written for one NIC of a peer: by the NIC of the replica, rkey -> the replica's.
- * Made at first use. */
+/*
+ * Keys of requests written for one NIC of a peer: by the NIC of the replica, rkey -> the replica's
+ * rkey. Made at first use.
+ */
 struct sh_peer_rkeys {
 	struct sh_keymap *_Atomic to[SH_MAX_NICS];
 };
 
-/* Datagrams that did not count, and when that was last said. */
+/* Number of datagrams that did not count, and time of the last log line about them. */
 struct sh_refused {
 	uint32_t n;
 	uint64_t said_at;
 };
 
-/* An instance at the other end. Forgotten when it has had no connection for a while. A process may have
- * thousands: tables grow with what the peer has. */
+/*
+ * An instance at the other end. Forgotten when it has had no connection for a while. A process may
+ * have thousands of peers: tables grow with the peer's needs.
+ */
 struct sh_peer {
 	struct sh_busy busy;
 	struct list_node link;
-	struct sh_timer beat; /* something is to be done for the health of its paths */
+	struct sh_timer beat; /* next work for the health of its paths */
 	uint64_t instance;
-	uint32_t conns;	  /* whose peer it is */
-	uint64_t rest_at; /* since when there is none */
-	uint64_t
-		ask_until; /* a path without work is doubted: all are pinged as if there were some */
-	uint64_t dark_at;  /* its connections were told that no path has an answer; 0: one has */
+	uint32_t conns;	    /* number of connections with this peer */
+	uint64_t rest_at;   /* start of the time without connections */
+	uint64_t ask_until; /* end of pinging all paths as if there were work, as one is doubted */
+	uint64_t dark_at;   /* time of telling its connections that no path answers; 0: some path
+			     * does */
 	uint32_t n_paths, n_nics, next_path;
 	struct sh_peer_path **paths;
-	uint64_t paths_retry_at; /* some are not open */
+	uint64_t paths_retry_at; /* next try for paths that are not open */
 	struct sh_peer_nic *nics;
 	struct sh_peer_rkeys
-		*_Atomic rkeys[SH_MAX_NICS]; /* by its default NIC, made at first use */
-	uint32_t keys_heard;		     /* its journal: last sequence number applied */
-	uint32_t keys_acked;		     /* our journal */
+		*_Atomic rkeys[SH_MAX_NICS]; /* by the peer's default NIC, made at first use */
+	uint32_t keys_heard;		     /* last number applied of its journal */
+	uint32_t keys_acked;		     /* last number that the peer knows of our journal */
 	uint64_t keys_resend_at, keys_interval;
 	uint32_t keys_waiting; /* carriers that wait for its acknowledgement of keys */
-	bool keys_silent;      /* sh_keys_wait has waited in vain, and nothing came since */
-	uint32_t nics_acked;   /* our NICs: revisions that it knows */
+	bool keys_silent;      /* sh_keys_wait() has waited in vain, and nothing came since */
+	uint32_t nics_acked;   /* last revision of our NICs that the peer knows */
 	uint64_t nics_resend_at, nics_interval;
 	uint64_t heard_at;
 	uint64_t unanswered_said_at; /* time of the last log line about its silence; 0: none */
 	uint32_t caps;		     /* SH_WIRE_CAPS of its build */
-	uint8_t sl, traffic_class;   /* of its first connection: datagrams have them too */
-	uint8_t minor;		     /* version of its datagrams; the major one is ours */
+	uint8_t sl, traffic_class;   /* those of its first connection, for datagrams too */
+	uint8_t minor;		     /* minor version of its datagrams; the major one is ours */
 	uint32_t first
-		[SC_MAX_PATHS]; /* its connections, by the path that they would go to: spread.c */
-	uint8_t doubted;	/* paths whose NIC of its told a wrong expected PSN, as bits */
+		[SC_MAX_PATHS]; /* numbers of its connections, by first choice of path: spread.c */
+	uint8_t doubted;	/* bits of paths whose NIC told a wrong expected PSN */
 	struct sh_auth *auth;	/* NULL: the job has no secret, and datagrams are not signed */
 	struct sh_refused refused;
 };
@@ -107,19 +111,19 @@ struct sh_peers {
 	uint32_t n;
 	struct sh_table by_instance;	       /* number of an instance -> peer */
 	struct list_node outs;		       /* paths with something to send */
-	uint32_t outs_held;		       /* somebody goes over many connections */
-	uint64_t states_sent, state_datagrams; /* of moves; several in one datagram */
-	uint64_t beat_at; /* next look at the work on all paths; 0: none is needed */
+	uint32_t outs_held;		       /* number of holders, who go over many connections */
+	uint64_t states_sent, state_datagrams; /* messages of moves, and their datagrams */
+	uint64_t beat_at; /* next look at the work on all paths; 0: none needed */
 	struct sh_timers beats;
 	struct sh_auths auths;
-	struct sh_refused strangers; /* in the name of instances that we do not know */
+	struct sh_refused strangers; /* datagrams in the name of unknown instances */
 	uint64_t refused[SH_REFUSALS];
-	struct { /* journal of memory keys: what every peer must know */
+	struct { /* journal of memory keys, which every peer must know */
 		struct sh_wire_key *entries;
 		uint32_t n, capacity;
 		uint32_t before;  /* entry i has sequence number before + i + 1 */
 		uint32_t live;	  /* keys that are valid now */
-		uint32_t removed; /* number of the last entry that takes a key away */
+		uint32_t removed; /* number of the last removal */
 	} keys;
 };
 
@@ -127,20 +131,26 @@ extern struct sh_peers sh_peers;
 
 struct sh_peer *sh_peer_get(uint64_t instance); /* made if new; NULL: no memory */
 struct sh_peer *sh_peer_find(uint64_t instance);
-bool sh_peers_sign(void); /* the job has a secret: what is not signed does not count */
-/* What is known of that NIC; revision 0: nothing. Until more is learned. */
+bool sh_peers_sign(void); /* the job has a secret: unsigned datagrams do not count */
+/* Returns the known state of that NIC, valid until more is learned; revision 0: unknown. */
 const struct sh_peer_nic *sh_peer_nic(const struct sh_peer *peer, uint8_t remote_nic);
-/* Its address of that revision was heard of; old news is ignored. 0 or -ENOMEM. */
+/* Takes an address of that revision; old news is ignored. 0 or -ENOMEM. */
 int sh_peer_learn(struct sh_peer *peer, uint8_t remote_nic, const struct sh_address *address,
 		  uint32_t revision);
 /*
- * Before its first path: datagrams to it get the service level and traffic class of that. Not on Ethernet,
- * where a class of their own keeps them answered while that of the data is paused.
+ * Sets the service level and traffic class of datagrams to the peer, before its first path. Not on
+ * Ethernet, where an own class keeps datagrams answered while the class of the data is paused.
  */
 void sh_peer_serve(struct sh_peer *peer, const struct ibv_ah_attr *ah);
-/* The control path between these NICs, opened as soon as can be. NULL: too many, or no memory. */
+/*
+ * Returns the control path between these NICs, opened as soon as can be. NULL: too many, or no
+ * memory.
+ */
 struct sh_peer_path *sh_peer_route(struct sh_peer *peer, struct sh_nic *nic, uint8_t remote_nic);
-/* By number of the NIC there, then of that of the replica; NULL: none. Any thread, while it has the peer. */
+/*
+ * Returns the map of keys, by the numbers of the NIC there and the replica's; NULL: none. For any
+ * thread that has the peer.
+ */
 static inline struct sh_keymap *sh_peer_keys(struct sh_peer *peer, uint8_t nic, uint8_t replica)
 {
 	struct sh_peer_rkeys *rkeys = atomic_load_explicit(&peer->rkeys[nic], memory_order_acquire);
@@ -149,17 +159,17 @@ static inline struct sh_keymap *sh_peer_keys(struct sh_peer *peer, uint8_t nic, 
 }
 
 struct sh_peer_path *sh_peer_path(struct sh_peer *peer, const struct sh_nic *nic,
-				  uint8_t remote_nic); /* NULL: there is none */
-/* Around the time in which a connection has that peer. */
+				  uint8_t remote_nic); /* NULL: none */
+/* Count a connection with that peer, from join to leave. */
 void sh_peer_join(struct sh_peer *peer);
 void sh_peer_leave(struct sh_peer *peer);
 uint64_t sh_peer_next_timer(const struct sh_peer *peer);
 
-/* room: bytes of a datagram that pass on this open path. */
+/* Returns the bytes of a datagram that pass on this open path. */
 size_t sh_peer_room(const struct sh_peer_path *path);
-/* 0, or -errno as of sh_control_send(): it is lost. */
+/* Sends a datagram. 0, or -errno as of sh_control_send(): lost. */
 int sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length);
-/* Over some live paths, others each time. */
+/* Sends over some live paths, others each time. */
 void sh_peer_send_any(struct sh_peer *peer, const void *buf, size_t length);
 
 extern const struct sh_module sh_peers_module;

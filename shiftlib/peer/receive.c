@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Datagrams of peers: who may say what, and to whom it goes. */
+/* The receiver of peers' datagrams: checks who may say what, and hands records on. */
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/control/auth.h"
@@ -14,10 +14,13 @@
 #include "shiftlib/peer/outbox.h"
 #include "shiftlib/peer/peer.h"
 
-/* No sooner is it said again that datagrams are refused. */
+/* least time between two log lines about refused datagrams */
 #define RECEIVE_REFUSED_NS (60 * SH_NS_PER_S)
 
-/* A heartbeat is about the pair of NICs that it came over, whichever connections use it. */
+/*
+ * Takes a heartbeat, which is about the pair of NICs that it came over, whichever connections use
+ * it.
+ */
 static void receive_ping(struct sh_peer *peer, const struct sh_nic *nic,
 			 const struct sh_wire_record *record)
 {
@@ -56,7 +59,7 @@ static void receive_tell_soon(struct sh_peer *peer)
 	peer->keys_resend_at = peer->nics_resend_at = sh_now_ns();
 }
 
-/* One line for each peer, now and then; the status has all. */
+/* Logs one line for each peer, now and then; the status has all. */
 static void receive_refused(struct sh_peer *peer, uint64_t instance, enum sh_refusal refusal)
 {
 	struct sh_refused *refused = peer ? &peer->refused : &sh_peers.strangers;
@@ -85,7 +88,10 @@ static enum sh_refusal receive_check(struct sh_peer *peer, const struct sh_nic *
 	return sh_auth_check(peer->auth, nic->index, reader->buf, reader->length, length);
 }
 
-/* Not introduced yet. It has read the entries of those that it speaks to, so its own are there. */
+/*
+ * Takes a datagram of an instance not introduced yet. Senders have read the entries of their peers,
+ * so their own entries are there.
+ */
 static void receive_from_stranger(struct sh_wire_reader *reader)
 {
 	struct sh_wire_record record;
@@ -102,7 +108,7 @@ static void receive_from_peer(struct sh_peer *peer, const struct sh_nic *nic,
 	int ret;
 
 	peer->minor = minor;
-	if (!peer->heard_at) /* it knows us by now: what it missed is due */
+	if (!peer->heard_at) /* the peer knows us by now: news that it missed is due */
 		receive_tell_soon(peer);
 	peer->heard_at = sh_now_ns();
 	if (peer->keys_silent)
