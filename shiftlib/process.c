@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The life of the process: it starts, forks, ends; and the parts that the background thread serves. */
+/* The life of the process: start, fork and end; and the parts that the background thread serves. */
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -34,8 +34,8 @@
 #define PROCESS_END_WAIT_NS SH_NS_PER_S
 
 /*
- * Modules in the order in which they run, and are made anew. clang-format would indent a list of this length
- * by three tabs.
+ * Modules in the order of their runs and resets. clang-format would indent a list of this length by
+ * three tabs.
  */
 /* clang-format off */
 static const struct sh_module *const process_modules[] = {
@@ -44,34 +44,35 @@ static const struct sh_module *const process_modules[] = {
 	&sh_young_module,    /* regions that are not young any more */
 	&sh_late_module,     /* regions that are gone */
 	&sh_conns_module,    /* errors that nobody polls */
-	&sh_mailbox_module,  /* what the data path reported */
-	&sh_quiesces_module, /* what the workers have finished */
-	&sh_setup_module,    /* what waited begins */
+	&sh_mailbox_module,  /* reports of the data path */
+	&sh_quiesces_module, /* work that the workers have finished */
+	&sh_setup_module,    /* waiting work begins */
 	&sh_nics_module,
 	&sh_detector_module,
 	&sh_gray_module,
 	&sh_turns_module,
 	&sh_srqs_module,
-	&sh_clock_module, /* what is due of connections */
-	&sh_homes_module, /* behind the steps of connections */
+	&sh_clock_module, /* timers of connections */
+	&sh_homes_module, /* after the steps of connections */
 	&sh_intros_module,
 	&sh_peers_module,
-	&sh_ctx_events_module, /* whom an event concerns, when all that was has run */
+	&sh_ctx_events_module, /* events for the application, after all that ran because of them */
 	&sh_stats_module,
 	&sh_incidents_module,
 	&sh_degraded_module,
 	&sh_events_module,
 	&sh_metrics_module,
-	&sh_cm_module, /* what is told of ends, when the others have heard of them */
+	&sh_cm_module, /* news of ends, after the others have heard of them */
 	&sh_admin_module,
-	&sh_give_way_module, /* is anything withheld still? */
+	&sh_give_way_module, /* checks whether anything is withheld still */
 };
 /* clang-format on */
 
 /*
- * Locks that a fork waits for, in their order: what they guard is whole in the child. Every other lock of the process
- * is made anew there; tests/style/check_forks.py knows them all. `not_held`: it is the forking thread's already, as a
- * signal handler forks in the middle of a verb; or its owner waits for that handler, and the wait has an end.
+ * Locks that a fork waits for, in their order: the data that they guard is whole in the child.
+ * Every other lock of the process is made anew there; tests/style/check_forks.py knows them all.
+ * `not_held`: the forking thread has the lock already, as a signal handler forks in the middle of a
+ * verb; or its owner waits for that handler, and the wait has an end.
  */
 static struct process_lock {
 	pthread_mutex_t *lock;
@@ -82,7 +83,7 @@ static struct process_lock {
 #define PROCESS_FORK_WAIT_S 5
 
 static _Thread_local uint32_t
-	process_forking; /* a child of shift_init() has these handlers twice */
+	process_forking; /* depth: a child of shift_init() has these handlers twice */
 
 static void process_before_fork(void)
 {
@@ -109,8 +110,8 @@ static void process_after_fork_parent(void)
 }
 
 /*
- * The child of a fork has none of our threads, and the parent's verbs objects are of no use in it:
- * it starts anew, so that fork-then-open works. Memory of the parent's objects stays as it is.
+ * Starts anew in the child of a fork, which has none of our threads, and no use for the parent's
+ * verbs objects: so fork-then-open works. Memory of the parent's objects stays as it is.
  */
 static void process_after_fork(void)
 {
@@ -131,9 +132,10 @@ static void process_after_fork(void)
 }
 
 /*
- * At load: a handler that is registered while another thread forks is not called for that child. What waits is registered
- * as late as possible (shift_init()), since a fork calls the last one first: an allocator's handlers take locks, too,
- * and whoever has sh.lock may allocate.
+ * Registers one handler at load: one that is registered while another thread forks is not called
+ * for that child. Handlers that wait are registered as late as possible (shift_init()), since a
+ * fork calls the last one first: an allocator's handlers take locks, too, and the owner of sh.lock
+ * may allocate.
  */
 static void __attribute__((constructor)) process_mind_forks(void)
 {
@@ -173,9 +175,10 @@ void shift_init(const struct shift_real *real)
 }
 
 /*
- * The application's threads may run on while the process ends, and use what is left: nothing but the
- * background thread and the KV's worker goes. Somebody may hold the lock for ever at exit: a program
- * that exits from a signal handler, in the middle of a verb. It ends all the same, without figures.
+ * Ends at exit. The application's threads may run on while the process ends, and use what is left:
+ * only the background thread and the KV's worker go. Somebody may hold the lock for ever at exit: a
+ * program that exits from a signal handler, in the middle of a verb. Such a process ends all the
+ * same, without figures.
  */
 void shift_uninit(void)
 {
@@ -191,7 +194,7 @@ void shift_uninit(void)
 	pthread_mutex_unlock(&sh.lock);
 	sh_on_event_end(PROCESS_END_WAIT_NS);
 	sh_loop_end(PROCESS_END_WAIT_NS);
-	/* Entries that were not withdrawn yet end with their leases if the KV does not answer. */
+	/* entries that were not withdrawn yet end with their leases if the KV does not answer */
 	if (kv_worker)
 		sh_worker_stop(kv_worker, 500 * SH_NS_PER_MS);
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * All that the exported verbs (libibverbs/) may know of SHIFT.
+ * The interface of SHIFT for the exported verbs (libibverbs/): all that they may know.
  *
  * Each shift_*() below is a whole verb: it calls the distribution's function through struct
- * shift_real, records what a backup needs, and follows the verbs convention of the verb that it
- * stands for (errno set, or a positive errno returned). The hooks call them only when SHIFT is on
- * and the calling thread is not already inside one (libibverbs/hook.h); objects that SHIFT does
- * not know are forwarded.
+ * shift_real, records what a backup needs, and follows the conventions of its verb (errno set, or a
+ * positive errno returned). The hooks call them only when SHIFT is on and the calling thread is not
+ * already inside one (libibverbs/hook.h); objects that SHIFT does not know are forwarded.
  */
 #ifndef SHIFTLIB_SHIFT_H
 #define SHIFTLIB_SHIFT_H
@@ -14,10 +13,14 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 
-/* The distribution's functions, by dlvsym from libibverbs-distro.so.1. Never NULL but where said. */
+/*
+ * The distribution's functions, by dlvsym from libibverbs-distro.so.1. Never NULL but where said.
+ */
 struct shift_real {
-	/* Marks the calling thread, one of SHIFT's own, as inside for good: whatever it calls goes
-	 * to the distribution. Called first by every thread and job of the shell. */
+	/*
+	 * Marks the calling thread, one of SHIFT's own, as inside for good: all its calls go to the
+	 * distribution. Called first by every thread and job of the shell.
+	 */
 	void (*thread_inside)(void);
 	struct ibv_device **(*get_device_list)(int *num_devices);
 	void (*free_device_list)(struct ibv_device **list);
@@ -66,15 +69,15 @@ struct shift_real {
 	int (*destroy_ah)(struct ibv_ah *ah);
 };
 
-/* Is SHIFT on in this process? Asked before shift_init(), once. */
+/* True if SHIFT is on in this process. Asked before shift_init(), once. */
 bool shift_wanted(void);
 
 /*
- * Once per process, from the library's constructor or at the first verb; before any thread of ours
- * exists. Reads SHIFT_*. Starts nothing: threads come with the first opened device.
+ * Starts SHIFT, once per process: from the library's constructor or at the first verb, before any
+ * thread of ours exists. Reads SHIFT_*. Starts no thread: these come with the first opened device.
  */
 void shift_init(const struct shift_real *real);
-/* At exit: figures are written, KV entries withdrawn, threads ended. */
+/* Ends SHIFT at exit: figures are written, KV entries withdrawn, threads ended. */
 void shift_uninit(void);
 
 /*
@@ -83,7 +86,10 @@ void shift_uninit(void);
  * close: whole verb.
  */
 void shift_context_opened(struct ibv_context *context);
-/* The open has just failed. True: SHIFT gave back what may have been missing, open again; else errno is as it was. */
+/*
+ * Reacts to an open that has just failed. True: SHIFT gave back what may have been missing, open
+ * again; else errno is as it was.
+ */
 bool shift_gives_way(void);
 int shift_close_device(struct ibv_context *context);
 
@@ -96,13 +102,15 @@ void shift_async_real_end(struct ibv_context *context);
 int shift_get_async_event(struct ibv_context *context, struct ibv_async_event *event);
 void shift_ack_async_event(struct ibv_async_event *event);
 
-/* Answers of the last good time while a fault is masked. cached: copies it and returns 0, or
- * returns -ENOENT: ask the real one (then note() a good answer). */
+/*
+ * Answers from the last good time, while a fault is masked. cached: copies the answer and returns
+ * 0, or returns -ENOENT: ask the real one (then note() a good answer).
+ */
 int shift_query_port_cached(struct ibv_context *context, uint8_t port, void *attr, size_t length);
 void shift_query_port_note(struct ibv_context *context, uint8_t port, const void *attr,
 			   size_t length);
 
-/* The program has made an object there, or (err: errno) could not. errno stays. */
+/* Tells that the program has made an object there, or (err: errno) could not. errno stays. */
 void shift_made(struct ibv_context *context, int err);
 
 struct ibv_pd *shift_alloc_pd(struct ibv_context *context);
@@ -124,7 +132,7 @@ struct shift_region {
 	enum {
 		SHIFT_REGION_MEMORY, /* addr, length, iova */
 		SHIFT_REGION_DMABUF, /* fd, offset, length, iova */
-		SHIFT_REGION_DEVICE, /* of the device itself */
+		SHIFT_REGION_DEVICE, /* memory of the device itself */
 		SHIFT_REGION_IMPORTED,
 	} kind;
 	void *addr;
@@ -132,16 +140,23 @@ struct shift_region {
 	size_t length;
 	int fd;
 	unsigned int access;
-	const void *driver; /* DMABUF: what the provider adds to the command, if it adds any */
+	const void *driver; /* DMABUF: the provider's addition to the command, if any */
 };
-/* Before the provider's caller has mr; only its keys and its place are looked at. */
+/*
+ * Notes the region before the provider's caller has mr; only its keys and its place are looked at.
+ */
 void shift_mr_made(struct ibv_pd *pd, struct ibv_mr *mr, const struct shift_region *region);
-/* A command to the kernel's driver has succeeded, which may have made or destroyed a memory key. NULL: one
- * that cannot be read. */
+/*
+ * Tells that a command to the kernel's driver has succeeded, which may have made or destroyed a
+ * memory key. NULL: an unreadable one.
+ */
 struct ib_uverbs_ioctl_hdr;
 void shift_command_done(struct ibv_context *context, const struct ib_uverbs_ioctl_hdr *command);
 
-/* Completion channels are facades (shiftlib/facade/comp_channel.c): the struct and the fd are SHIFT's. */
+/*
+ * Completion channels are facades (shiftlib/facade/comp_channel.c): the struct and the fd are
+ * SHIFT's.
+ */
 struct ibv_comp_channel *shift_create_comp_channel(struct ibv_context *context);
 int shift_destroy_comp_channel(struct ibv_comp_channel *channel);
 /* The real channel of a facade (creation calls that bypass the exported verbs); else channel. */
@@ -156,12 +171,18 @@ struct ibv_cq_ex *shift_create_cq_ex(struct ibv_context *context, struct ibv_cq_
 				     struct ibv_cq_ex *(*real)(struct ibv_context *,
 							       struct ibv_cq_init_attr_ex *));
 int shift_resize_cq(struct ibv_cq *cq, int cqe);
-/* Inside of that, from the provider's call: the kernel has resized it, the provider not yet. */
+/*
+ * Called inside shift_resize_cq(), from the provider: the kernel has resized the queue, the
+ * provider not yet.
+ */
 void shift_cq_resized(struct ibv_cq *cq);
 int shift_destroy_cq(struct ibv_cq *cq);
 
 struct ibv_srq *shift_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
-/* Those that name a completion queue. real: the saved verbs_context->create_srq_ex, create_wq of this context. */
+/*
+ * Creation calls that name a completion queue. real: the saved verbs_context->create_srq_ex,
+ * create_wq of this context.
+ */
 struct ibv_srq *shift_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr,
 				    struct ibv_srq *(*real)(struct ibv_context *,
 							    struct ibv_srq_init_attr_ex *));
@@ -183,8 +204,8 @@ int shift_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 int shift_destroy_qp(struct ibv_qp *qp);
 
 /*
- * librdmacm's functions, by their names without rdma_. Its events come through SHIFT: who calls these is
- * the program, or librdmacm itself, and verbs that librdmacm calls meanwhile are the program's.
+ * librdmacm's functions, by their names without rdma_. Its events come through SHIFT: the program
+ * calls these, or librdmacm itself, and verbs that librdmacm calls meanwhile are the program's.
  */
 struct rdma_cm_event;
 struct rdma_cm_id;
@@ -204,19 +225,25 @@ struct shift_cm_real {
 int shift_cm_get_event(const struct shift_cm_real *real, struct rdma_event_channel *channel,
 		       struct rdma_cm_event **event);
 int shift_cm_ack_event(const struct shift_cm_real *real, struct rdma_cm_event *event);
-/* Before the real one. True: that would fail, as the kernel knows the id no more; its QP goes to ERR. */
+/*
+ * Called before the real disconnect. True: that would fail, as the kernel knows the id no more; its
+ * QP goes to ERR.
+ */
 bool shift_cm_leaves(struct rdma_cm_id *id);
 int shift_cm_destroy_id(const struct shift_cm_real *real, struct rdma_cm_id *id);
 int shift_cm_migrate_id(const struct shift_cm_real *real, struct rdma_cm_id *id,
 			struct rdma_event_channel *channel);
 
 /*
- * Traffic of this process leaves the NIC, in order, and comes back when it is no longer drained
- * (on: false). Returns at once: the connections move in the background. 0 or -ENODEV.
+ * Drains a NIC: traffic of this process leaves it, in order, and comes back when it is no longer
+ * drained (on: false). Returns at once: the connections move in the background. 0 or -ENODEV.
  */
 int shift_drain_device(const char *device, bool on);
 
-/* The library found creation calls in the distribution that it does not know: said once. */
+/*
+ * Tells that the library found creation calls in the distribution that it does not know: logged
+ * once.
+ */
 void shift_note_unknown_verb(const char *name);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Commands on other NICs that the application's verb has to wait for: each is given by the worker of
- * its NIC while the application's thread gives its own. None is given by that thread to a NIC that may
- * hang by now: it would not come back. But one that the worker has not come to, as it is at something that
- * takes long, is taken from it when the NIC has just shown that it obeys.
+ * Commands on other NICs that the application's verb has to wait for. Each is given by the worker
+ * of its NIC while the application's thread gives its own. That thread gives none to a NIC that may
+ * hang by now: the thread would not come back. But a command that waits in the worker's line behind
+ * a long one is taken back from it when the NIC has just shown that it obeys.
  */
 #include "shiftlib/nic/command.h"
 
@@ -62,7 +62,7 @@ void sh_command_give(struct sh_command *command, struct sh_busy *waiting)
 		sh_command_here(command);
 }
 
-/* False: its NIC does not obey. */
+/* Looks after one command. False: its NIC does not obey. */
 static bool command_look(struct sh_command *command)
 {
 	uint64_t now = sh_now_ns();

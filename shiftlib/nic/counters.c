@@ -8,7 +8,10 @@
 #include "shiftlib/nic/counters.h"
 #include "shiftlib/nic/netdev.h"
 
-/* Below ports/1. Of several names of one thing a driver has one. */
+/*
+ * A counter's file below ports/1, and the count that it adds to. Of several names of one count a
+ * driver has one.
+ */
 struct file {
 	const char *name;
 	size_t to;
@@ -17,8 +20,9 @@ struct file {
 #define TO(member) offsetof(struct sh_gray_counts, member)
 
 /*
- * mlx5; and the software RDMA of the kernel (rxe), which counts no timeouts. symbol_error is not among them: links with
- * forward error correction have such errors all the time, and repair them.
+ * The counters of mlx5, and of the kernel's software RDMA (rxe), which counts no timeouts.
+ * symbol_error is not among them: links with forward error correction have such errors all the
+ * time, and repair them.
  */
 static const struct file files[] = {
 	{ "counters/port_xmit_packets", TO(packets) },
@@ -45,7 +49,7 @@ static const struct file files[] = {
 
 _Static_assert(N_FILES < 32, "each has a bit, and so has the network interface");
 
-/* False: there is none, it cannot be read now, or no number is in it. */
+/* Reads a counter. False: no file, not readable now, or no number in it. */
 static bool value_of(int port, const char *name, uint64_t *value)
 {
 	char text[32], *end;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What the kernel tells of a port's packets, by the names of whichever driver it is. */
+/* The kernel's counts of a port's packets, by the names of all known drivers. */
 #ifndef SHIFTLIB_NIC_COUNTERS_H
 #define SHIFTLIB_NIC_COUNTERS_H
 
@@ -7,8 +7,9 @@
 #include "shiftlib/core/gray.h"
 
 /*
- * @sysfs: "/sys", but in tests. It may take as long as a command of the NIC, which the driver may have to ask: on a
- * worker. False: the port does not tell how many packets passed, so nothing can be said of the rest.
+ * Reads the counts, which may take as long as a command of the NIC, as the driver may have to ask
+ * it: on a worker. @sysfs: "/sys", but in tests. False: the port does not tell how many packets
+ * passed, so the rest means nothing.
  */
 bool sh_counters_read(const char *sysfs, const char *device, struct sh_gray_counts *out);
 

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Is a NIC that is dead or sick cut off from memory? Then nobody has to wait for what it may still do. */
+/*
+ * Watch of dead and sick NICs that may be cut off from memory: nobody has to wait for what such a
+ * NIC may still do.
+ */
 #include <stdlib.h>
 #include "shiftlib/news.h"
 #include "shiftlib/nic/internal.h"
 #include "shiftlib/nic/pci.h"
 
-#define CUT_TWICE_NS                                                                               \
-	SH_NS_PER_MS /* a driver that loads anew switches it off and on in microseconds */
-#define CUT_MAX_NS (500 * SH_NS_PER_MS)
+/* time between two looks: a driver that loads anew switches the device off and on faster */
+#define CUT_TWICE_NS SH_NS_PER_MS
+#define CUT_MAX_NS   (500 * SH_NS_PER_MS)
 
 struct cut_job {
 	struct sh_job job;

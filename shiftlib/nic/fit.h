@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What the application has on its default NIC, on a NIC that can do less: another vendor's, or another
- * model. What may be cut without the application's noticing is cut; else there is a reason.
+ * The fit of the application's objects on a NIC that can do less than its default NIC: another
+ * vendor's, or another model. What may be cut without the application's noticing is cut; else there
+ * is a reason.
  */
 #ifndef SHIFTLIB_NIC_FIT_H
 #define SHIFTLIB_NIC_FIT_H
@@ -10,17 +11,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a device says, or has shown, that it can do. 0: not known. */
+/* Limits that a device tells, or has shown. 0: not known. */
 struct sh_limits {
 	int qp_wr, sge;
-	int cqe; /* of a completion queue */
+	int cqe; /* entries of a completion queue */
 	int reads_out,
-		reads_in; /* of a queue pair: READs and atomics under way, and of its peer's */
-	struct {	  /* replica/prove.c: does it tell expected PSNs? */
+		reads_in; /* per queue pair: READs and atomics under way, and of its peer's */
+	struct {	  /* expected PSNs, by replica/prove.c */
 		bool asked, known;
-		const char *why; /* known: NULL, or why not */
+		const char *why; /* known: NULL, or the reason why not */
 	} exact;
-	bool atomics_global; /* they are atomic to other NICs and the CPU */
+	bool atomics_global; /* atomics are atomic to other NICs and the CPU */
 };
 
 static inline bool sh_fit_over(uint32_t wanted, int limit)
@@ -36,8 +37,10 @@ static inline bool sh_fit_caps(const struct ibv_qp_cap *cap, const struct sh_lim
 	       !sh_fit_over(cap->max_recv_sge, max->sge);
 }
 
-/* A queue that is smaller overruns only if the application lets that many completions lie, and then what is
- * on it moves away. */
+/*
+ * Returns the size of a completion queue. A smaller one overruns only if the application lets that
+ * many completions lie; then what is on it moves away.
+ */
 static inline int sh_fit_cqe(int cqe, const struct sh_limits *max)
 {
 	return max->cqe > 0 && cqe > max->cqe ? max->cqe : cqe;
@@ -48,15 +51,16 @@ static inline uint8_t sh_fit_reads(uint8_t reads, int limit)
 	return sh_fit_over(reads, limit) ? (uint8_t)limit : reads;
 }
 
-/* As the peer hears it: how many the standby takes at once, and one more. 0: it is not told. */
+/* Returns the number for the peer: what the standby takes at once, plus one. 0: not told. */
 static inline uint8_t sh_fit_told(uint8_t reads)
 {
 	return reads < UINT8_MAX ? (uint8_t)(reads + 1) : UINT8_MAX;
 }
 
 /*
- * How many may be under way: those of the application, what its NIC can, what the peer's takes. Where the
- * peer's application takes none the application posts none, or has its own error, as on the default NIC.
+ * Returns how many may be under way: the least of the application's own, its NIC's limit and the
+ * peer's. If the peer's application takes none, the application posts none, or has its own error,
+ * as on the default NIC.
  */
 static inline uint8_t sh_fit_reads_out(uint8_t reads, const struct sh_limits *max, uint8_t told)
 {

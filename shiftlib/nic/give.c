@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The last that SHIFT has to give back where a call of the program finds no room: what it has open on NICs itself. A NIC
- * that carries nothing and is nobody's default NIC is closed, as one that goes (going.c). Of a default NIC the control
- * queue pair rests, without its memory: no backup is left of which it could speak. It keeps its address, since nobody could
- * tell peers another one. Both are open again when the pause of the NIC is over (yield.h); where there is no room then,
- * the next pause is longer.
+ * The last resources that SHIFT can give back when a call of the program finds no room: its own
+ * objects on NICs. A NIC that carries nothing and is nobody's default NIC is closed, like one whose
+ * device goes (going.c). The control queue pair of a default NIC rests, without its memory: no
+ * backup is left of which it could speak. It keeps its address, since nobody could tell peers
+ * another one. Both are opened again when the pause of the NIC is over (yield.h); if there is no
+ * room then, the next pause is longer.
  */
 #include <stdlib.h>
 #include "shiftlib/news.h"
@@ -30,7 +31,7 @@ bool sh_nic_give_back(struct sh_nic *nic)
 	    nic->removal.leaving || sh_news_nic_used(nic))
 		return false;
 	give_note(nic);
-	nic->fatal = true; /* for all who ask: nothing of it can be used until it is opened again */
+	nic->fatal = true; /* nothing of the NIC can be used until it is opened again */
 	sh_control_mark_dead(nic->control);
 	sh_loop_remove(sh_control_fd(nic->control));
 	sh_news_nic_fault(nic, SC_REASON_RESOURCE, false);
@@ -91,7 +92,7 @@ static void give_wake_done(struct sh_job *job)
 	} else {
 		nic->yield.closed = false;
 		sh_log(SH_LOG_INFO, "%s: SHIFT's control QP there has its memory again", nic->name);
-		sh_nic_ask(nic); /* what happened to the port meanwhile is not known */
+		sh_nic_ask(nic); /* events of the port in the meantime are not known */
 		sh_news_nic_healed(nic);
 	}
 	sh_job_end(&nic->busy);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A device that is removed while SHIFT alone has it open is given up. Linux takes its character device away first;
- * where the driver cannot take the rest from under its users (soft-RoCE, qedr), the removal then waits for them, and
- * tells them nothing: no event, no error.
+ * The end of a device that is removed while SHIFT alone has it open. Linux takes its character
+ * device away first. If the driver cannot take the rest from under its users (soft-RoCE, qedr), the
+ * removal then waits for them, and tells them nothing: no event, no error. So SHIFT gives the
+ * device up.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,9 +13,12 @@
 #include "shiftlib/nic/internal.h"
 
 #define GOING_LOOK_NS  (2 * SH_NS_PER_S)
-#define GOING_EMPTY_NS (200 * SH_NS_PER_MS) /* between tries to leave */
+#define GOING_EMPTY_NS (200 * SH_NS_PER_MS) /* pause between tries to leave */
 
-/* 0: its character device is there. A process that has no file descriptor left (-EMFILE) cannot tell. */
+/*
+ * Returns 0 if its character device is there. A process without a free file descriptor (-EMFILE)
+ * cannot tell.
+ */
 static int going_find(const struct sh_nic *nic)
 {
 	char path[IBV_SYSFS_PATH_MAX + sizeof("/ibdev")];
@@ -28,14 +32,14 @@ static int going_find(const struct sh_nic *nic)
 	return 0;
 }
 
-/* One that never was there says nothing. */
+/* Watches the character device; one that never was there says nothing. */
 void sh_nic_going_watch(struct sh_nic *nic)
 {
 	nic->removal.leaving = false;
 	nic->removal.look_at = going_find(nic) == -ENOENT ? 0 : sh_now_ns() + GOING_LOOK_NS;
 }
 
-/* Standbys that were lost go by their own jobs, so once is not enough. */
+/* Empties the NIC; more than once, as lost standbys go by their own jobs. */
 static void going_empty(struct sh_nic *nic)
 {
 	nic->removal.look_at = sh_now_ns() + GOING_EMPTY_NS;

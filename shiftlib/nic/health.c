@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* How a NIC is: what its port, its events, its answers and its network interface say. */
+/* The health of a NIC, by its port, its events, its answers and its network interface. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "shiftlib/nic/internal.h"
 #include "shiftlib/news.h"
 
-#define NIC_LOOK_NS (500 * SH_NS_PER_MS) /* between looks whether a dead or sick NIC is back */
+#define NIC_LOOK_NS (500 * SH_NS_PER_MS) /* pause between looks at a dead or sick NIC */
 
 void sh_nic_look_soon(struct sh_nic *nic)
 {
@@ -14,7 +14,10 @@ void sh_nic_look_soon(struct sh_nic *nic)
 	sh_kick();
 }
 
-/* Firmware that is sick answers EIO too, but what the kernel knows of it is still there to ask. */
+/*
+ * Tells whether the device is gone. Sick firmware answers EIO too, but the kernel's own knowledge
+ * of the device is still there to ask.
+ */
 bool sh_device_gone(struct ibv_context *context)
 {
 	struct ibv_device_attr attr;
@@ -23,9 +26,9 @@ bool sh_device_gone(struct ibv_context *context)
 }
 
 /*
- * A carrier did not flush, or its command did not return: nothing on this NIC will, event or not.
- * What else it carries and can move moves now, as those connections may never see an error of their own.
- * One that cannot is left alone: the NIC may only be slow.
+ * Takes the NIC as sick: a carrier did not flush, or its command did not return, and nothing on
+ * this NIC will, event or not. Its other connections that can move do so now, as they may never see
+ * an error of their own. One that cannot is left alone: the NIC may only be slow.
  */
 void sh_nic_sick(struct sh_nic *nic)
 {
@@ -51,7 +54,7 @@ void sh_nic_obeys(struct sh_nic *nic)
 	sh_news_nic_changed(nic);
 }
 
-/* Nothing of what is open on it will ever work again. */
+/* Takes the NIC as lost: nothing that is open on it will ever work again. */
 static void nic_lost(struct sh_nic *nic, enum sh_event_cause cause)
 {
 	if (nic->fatal)
@@ -90,7 +93,7 @@ void sh_nic_ask_run(struct sh_job *job)
 	task->ret = sh_control_refresh(task->nic->control, NULL, &task->address);
 }
 
-/* Peers are told, and what leads to them from here is opened anew. */
+/* Sets the address. Peers are told, and paths to them are opened anew. */
 void sh_nic_set_address(struct sh_nic *nic, const struct sh_address *address, bool closed)
 {
 	bool moved = closed || address_moved(&nic->address, address);
@@ -103,7 +106,10 @@ void sh_nic_set_address(struct sh_nic *nic, const struct sh_address *address, bo
 	sh_news_nic_address(nic);
 }
 
-/* It answered, so it obeys; a NIC that hangs holds this job up and is asked when it is over. */
+/*
+ * Takes an answer, so the NIC obeys. A NIC that hangs holds this job up, and is asked when that is
+ * over.
+ */
 static void nic_answered(struct sh_nic *nic, const struct sh_address *address)
 {
 	bool was_down = nic->port_down;
@@ -140,7 +146,7 @@ static void nic_ask_done(struct sh_job *job)
 	free(task);
 }
 
-/* The port's state, LID and GIDs, which may be elsewhere after it was down. */
+/* Asks for the port's state, LID and GIDs, which may have changed while it was down. */
 void sh_nic_ask(struct sh_nic *nic)
 {
 	if (nic->asked)
@@ -181,7 +187,10 @@ static void nic_port_event(struct sh_nic *nic, enum ibv_event_type type)
 	}
 }
 
-/* Only a change counts: an interface may be down, or another's, where RDMA works well. */
+/*
+ * Takes the state of the interface. Only a change counts: an interface may be down, or another's,
+ * where RDMA works well.
+ */
 void sh_nic_link(struct sh_nic *nic, bool running)
 {
 	bool lost = nic->ifrunning && !running;
@@ -262,7 +271,7 @@ void sh_nic_async_readable(void *arg)
 {
 	struct sh_nic *nic = arg;
 
-	if (!nic->ctx) /* given up meanwhile */
+	if (!nic->ctx) /* the NIC was given up meanwhile */
 		return;
 	nic_read_events(nic);
 	if (sh_removal_ends(&nic->removal, nic->ctx))

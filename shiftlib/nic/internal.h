@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Between the files of this folder. Lock held, but where a job runs. */
+/* Declarations that the files of this folder share. Lock held, but where a job runs. */
 #ifndef SHIFTLIB_NIC_INTERNAL_H
 #define SHIFTLIB_NIC_INTERNAL_H
 
@@ -7,7 +7,7 @@
 
 #define NIC_PORT 1
 
-/* What is open, while it is not the NIC's yet, or not any more. */
+/* The opened parts, while they are not the NIC's yet, or not any more. */
 struct nic_parts {
 	struct ibv_context *ctx;
 	struct sp_dev *dev[SP_ENGINES];
@@ -27,38 +27,41 @@ struct nic_job {
 	int ret;	 /* ask */
 };
 
-/* open.c: a job for the NIC's worker. NULL, or why it cannot be given. */
+/* open.c: gives a job to the NIC's worker. Returns NULL, or the reason why not. */
 const char *sh_nic_submit(struct sh_nic *nic, void (*run)(struct sh_job *),
 			  void (*done)(struct sh_job *));
 void sh_nic_reopen(struct sh_nic *nic);
 
 void sh_nic_ask_run(struct sh_job *job);
-/* health.c. closed: nothing leads there from before. */
+/* health.c. closed: no earlier path leads there. */
 void sh_nic_set_address(struct sh_nic *nic, const struct sh_address *address, bool closed);
-void sh_nic_look_soon(struct sh_nic *nic); /* at a NIC that is dead or sick */
+void sh_nic_look_soon(struct sh_nic *nic); /* look at a dead or sick NIC */
 void sh_nic_control_readable(void *nic);
 void sh_nic_async_readable(void *nic);
 
-/* cut.c. begin: it is dead, or sick. look: its time has come. */
+/* cut.c. begin: the NIC is dead, or sick. look: its time has come. */
 void sh_nic_cut_begin(struct sh_nic *nic);
 void sh_nic_cut_look(struct sh_nic *nic);
 
-/* going.c. watch: it has been opened. look: its time has come. */
+/* going.c. watch: the NIC has been opened. look: its time has come. */
 void sh_nic_going_watch(struct sh_nic *nic);
 void sh_nic_going_look(struct sh_nic *nic);
-void sh_nic_taken(struct sh_nic *nic); /* health.c: it is going */
+void sh_nic_taken(struct sh_nic *nic); /* health.c: the device is going */
 
-/* give.c. look: is it closed because the job needed the room? Then that is looked after. again: there was no room. */
+/*
+ * give.c. look: true if the NIC is closed as the job needed the room; then it is looked after.
+ * again: there was no room.
+ */
 bool sh_nic_give_look(struct sh_nic *nic);
 void sh_nic_give_again(struct sh_nic *nic);
 
 /* partition.c: the port's table has changed. */
 void sh_nic_pkeys_ask(struct sh_nic *nic);
 
-/* vlan.c: it has been opened. */
+/* vlan.c: the NIC has been opened. */
 void sh_nic_vlan_ask(struct sh_nic *nic);
 
-/* link.c: which interface is its own, and how that is. The NIC is open. */
+/* link.c: finds its own interface, and the state of that. The NIC is open. */
 void sh_nic_link_find(struct sh_nic *nic);
 
 #endif

@@ -7,7 +7,7 @@
 
 #define LINK_SYSFS "/sys"
 
-/* What carriers are marked with: looked at when the NIC is opened, and whenever its interface changes. */
+/* Counts for the marks of carriers: when the NIC is opened, and whenever its interface changes. */
 static void link_count(struct sh_nic *nic)
 {
 	struct sh_netdev_state state;
@@ -55,7 +55,9 @@ static bool link_monitor_open(void)
 	return true;
 }
 
-/* On InfiniBand, an interface that is down says nothing of the port. */
+/*
+ * Finds the interface; not on InfiniBand, where an interface that is down says nothing of the port.
+ */
 void sh_nic_link_find(struct sh_nic *nic)
 {
 	nic->link_lost = nic->ifrunning = false;
@@ -75,7 +77,7 @@ void sh_nic_link_mark(const struct sh_nic *nic, struct sh_link_mark *mark)
 		*mark = (struct sh_link_mark){ nic->ifindex, nic->ifdowns };
 }
 
-/* Another interface, or one that is gone: the NIC's own went away. */
+/* True if the link was lost. Another interface, or none, means that the NIC's own went away. */
 bool sh_nic_link_was_lost(const struct sh_nic *nic, const struct sh_link_mark *mark)
 {
 	struct sh_netdev_state state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Did the network interface behind a NIC go down since? Asked where a driver gives the same error for its
- * link and for a request that is wrong.
+ * Losses of link of the network interface behind a NIC, since a mark. Asked where a driver gives
+ * the same error for its link and for a wrong request.
  */
 #ifndef SHIFTLIB_NIC_LINK_H
 #define SHIFTLIB_NIC_LINK_H
@@ -11,15 +11,18 @@
 
 struct sh_nic;
 
-/* How often it had gone down, as was known then. */
+/* The number of its losses, as known at the time of the mark. */
 struct sh_link_mark {
 	int ifindex; /* 0: not set */
 	uint32_t downs;
 };
 
-/* Lock held. Sets a mark that is not set; without a look, so it may be of an earlier time. */
+/* Sets a mark that is not set, without a look, so it may be of an earlier time. Lock held. */
 void sh_nic_link_mark(const struct sh_nic *nic, struct sh_link_mark *mark);
-/* It is down, or was since then: the kernel is asked, which waits for nobody. No: also if it cannot be known. */
+/*
+ * True if the link is down, or was since the mark: the kernel is asked, which waits for nobody.
+ * False also if that cannot be known.
+ */
 bool sh_nic_link_was_lost(const struct sh_nic *nic, const struct sh_link_mark *mark);
 
 #endif

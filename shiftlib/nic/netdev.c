@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Behind the C library's net/if.h, which lacks IFF_LOWER_UP. */
+/* after the C library's net/if.h, which lacks IFF_LOWER_UP */
 #include <linux/if.h>
 #include <linux/rtnetlink.h>
 
@@ -57,7 +57,7 @@ static const struct {
 
 static bool nl_loaded;
 
-/* Most installed libibverbs have loaded it already, for their own use. It stays for ever. */
+/* Loads libnl, for ever. Most installed libibverbs have loaded it already, for their own use. */
 static void nl_load(void)
 {
 	void *handle = dlopen(NETDEV_LIBNL, RTLD_NOW | RTLD_LOCAL), *found;
@@ -74,14 +74,14 @@ static void nl_load(void)
 	nl_loaded = handle;
 }
 
-/* ---- the monitor ------------------------------------------------------------------------------ */
+/* ---- the monitor ----------------------------------------------------------------------------- */
 
 struct sh_netdev_monitor {
 	struct nl_sock *socket;
 	sh_netdev_changed changed;
 	void *arg;
 	bool answering; /* the kernel goes over all interfaces, one question at a time */
-	bool ask_again; /* behind that */
+	bool ask_again; /* ask after that */
 };
 
 static int netdev_message(struct nl_msg *msg, void *arg)
@@ -105,7 +105,7 @@ static void netdev_ask(struct sh_netdev_monitor *monitor)
 {
 	struct ifinfomsg info = { .ifi_family = AF_UNSPEC };
 
-	/* Without the answer, the next change is the first that is known. */
+	/* without the answer, the next change is the first that is known */
 	monitor->ask_again = false;
 	monitor->answering =
 		nl.send_simple(monitor->socket, RTM_GETLINK, NLM_F_DUMP, &info, sizeof(info)) >= 0;
@@ -122,7 +122,7 @@ static int netdev_answered(struct nl_msg *msg, void *arg)
 	return NL_OK;
 }
 
-/* A socket of our own, as one that libnl makes cannot be moved aside. */
+/* Makes a socket of our own, as one of libnl cannot be moved aside. */
 static int netdev_socket(struct sh_netdev_monitor *monitor)
 {
 	struct sockaddr_nl address = { .nl_family = AF_NETLINK };
@@ -194,7 +194,7 @@ int sh_netdev_fd(const struct sh_netdev_monitor *monitor)
 	return nl.socket_get_fd(monitor->socket);
 }
 
-/* An interface may have been told of already, of which a NIC knows only now. */
+/* Asks: news of an interface may have come before its NIC was known. */
 void sh_netdev_ask(struct sh_netdev_monitor *monitor)
 {
 	if (monitor->answering)
@@ -214,9 +214,10 @@ int sh_netdev_read(struct sh_netdev_monitor *monitor)
 	case 0:
 	case NLE_AGAIN:
 	case NLE_INTR: return 0;
-	case NLE_NOMEM: /* the socket's buffer overran: changes were lost, or the end of an answer */
+	case NLE_NOMEM: /* the socket's buffer overran: changes were lost, or the end of an
+			 * answer */
 	case NLE_DUMP_INTR: netdev_ask(monitor); return 0;
-	case NLE_BUSY: /* it is still answering, and says when it has */
+	case NLE_BUSY: /* the kernel is still answering, and says when it has */
 		monitor->answering = monitor->ask_again = true;
 		return 0;
 	}
@@ -225,7 +226,7 @@ int sh_netdev_read(struct sh_netdev_monitor *monitor)
 
 /* ---- how an interface is --------------------------------------------------------------------- */
 
-/* Files that are read without waiting for the kernel's lock of the network. */
+/* Reads a file, without waiting for the kernel's lock of the network. */
 static int netdev_number(const char *sysfs, const char *name, const char *what, int base,
 			 unsigned long *out)
 {
@@ -275,7 +276,10 @@ static int netdev_index_of(const char *path)
 	return *name ? (int)if_nametoindex(name) : 0;
 }
 
-/* One physical function may have many: representors of its virtual functions. */
+/*
+ * Returns the only interface, if it is the only one: a physical function may have representors of
+ * its virtual functions.
+ */
 static int netdev_only_one(const char *path)
 {
 	struct dirent *entry;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The NICs of this host: which there are, which backup each has, what the operator said of them. */
+/* The list of this host's NICs, their backups and the operator's words about them. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,7 +42,10 @@ static void nics_map_tell(const struct backup_nic *nics)
 	}
 }
 
-/* Of what the application has on it: one that its backups take too. */
+/*
+ * Chooses the engine for the application's objects on the NIC: one that also drives all its
+ * backups.
+ */
 static void nic_engine(const struct sh_nic *nic, const struct sp_candidate *all)
 {
 	struct sp_candidate nics[1 + BACKUP_MAP_MAX_BACKUPS] = { all[nic->index] };
@@ -68,7 +71,7 @@ static void nics_engines(const struct sp_candidate *all)
 		nic_engine(&sh_nics.nic[i], all);
 }
 
-/* What SHIFT_BACKUP means here. */
+/* Returns the meaning of SHIFT_BACKUP on this host. */
 static const char *nics_backup(const struct backup_nic *nics)
 {
 	uint64_t lockable = backup_lockable(), wants = backup_auto_wants(nics, sh_nics.n);
@@ -82,8 +85,8 @@ static const char *nics_backup(const struct backup_nic *nics)
 }
 
 /*
- * What the devices say of themselves, as they are not opened yet. Once, and with the lock held: so what is large is not on
- * the stack, which is that of a thread of the program.
+ * Makes the map from what the kernel tells of the devices, which are not opened yet. Runs once,
+ * with the lock held: so large variables are static, not on the stack of a program's thread.
  */
 static void nics_map(struct ibv_device *const *list)
 {
@@ -127,7 +130,10 @@ int sh_nics_load(void)
 	return 0;
 }
 
-/* A dead one keeps its name until it is back: another one may have it by then. */
+/*
+ * Finds a NIC by name. A dead NIC keeps its name until it is back: another may have the name by
+ * then.
+ */
 struct sh_nic *sh_nic_by_name(const char *name)
 {
 	struct sh_nic *dead = NULL;
@@ -153,7 +159,7 @@ static bool nics_all_first(void)
 	return true;
 }
 
-/* Names move only when devices go and come. */
+/* Finds a NIC by place: names move only when devices go and come. */
 struct sh_nic *sh_nic_by_place(const char *name)
 {
 	struct backup_place known[SH_MAX_NICS], place;
@@ -196,7 +202,10 @@ bool sh_nic_prompt(const struct sh_nic *nic)
 
 /* ---- drained -------------------------------------------------------------------------------- */
 
-/* True: it is news. What is counted of those that leave begins with the first word. */
+/*
+ * Notes a word about draining. True: news. The counts of leaving connections begin with the first
+ * word.
+ */
 static bool nic_drain_by(struct sh_nic *nic, enum sh_drain word, bool on)
 {
 	uint8_t drained = (uint8_t)(on ? nic->drained | word : nic->drained & ~word);
@@ -224,12 +233,12 @@ void sh_nic_drain(struct sh_nic *nic, bool on)
 	sh_news_nic_changed(nic);
 }
 
-/* A dead or sick NIC: is it back? */
+/* Looks whether a dead or sick NIC is back. */
 static void nic_look(struct sh_nic *nic)
 {
 	nic->look_at = 0;
 	if (nic->asked || sh_nic_give_look(nic))
-		return; /* it looks again when that is over */
+		return; /* the next look comes when that is over */
 	if (!nic->fatal)
 		sh_nic_ask(nic);
 	else
@@ -263,7 +272,9 @@ static uint64_t nics_next_timer(void)
 	return at;
 }
 
-/* In the child of a fork: its parent hears of network interfaces by this socket. */
+/*
+ * Forgets the NICs in the child of a fork: its parent hears of network interfaces by this socket.
+ */
 static void nics_reset(void)
 {
 	uint32_t i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Opening a NIC, and opening it again as its next incarnation: on its worker. */
+/* Opening NICs, also again as the next incarnation: on their workers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 /* ---- jobs on the NIC's worker: opening it, asking its port ---------------------------------- */
 
-/* Whatever its name is by now. */
+/* True if the device is that NIC, whatever its name is by now. */
 static bool nic_is_device(const struct sh_nic *nic, const char *name)
 {
 	bool is;
@@ -58,7 +58,7 @@ static void nic_close_parts(struct nic_parts *parts)
 	*parts = (struct nic_parts){ .pci = -1 };
 }
 
-/* Does a NIC that it stands in for, or it itself, have that engine? Neither changes any more. */
+/* True if this NIC, or one that it stands in for, has that engine. Neither changes any more. */
 static bool nic_wants(const struct sh_nic *nic, const struct shift_provider *engine)
 {
 	uint32_t i, k;
@@ -93,7 +93,7 @@ static const char *nic_open_engines(const struct sh_nic *nic, struct nic_parts *
 	return why;
 }
 
-/* Its own QPs are SHIFT's to post and poll: no engine drives them. */
+/* Takes SHIFT's own QPs from the engines: SHIFT posts to them and polls. */
 static void nic_leave_control(const struct nic_parts *parts)
 {
 	for (uint32_t i = 0; i < SP_ENGINES; i++)
@@ -101,7 +101,7 @@ static void nic_leave_control(const struct nic_parts *parts)
 			sp_qp_foreign(parts->dev[i], sh_control_qp(parts->control));
 }
 
-/* Of eight bytes, over PCI or altogether. */
+/* True if atomics of eight bytes are global, over PCI or altogether. */
 static bool nic_atomics_global(const struct nic_parts *parts)
 {
 	const uint16_t whole = IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP;
@@ -221,7 +221,7 @@ static void nic_install(struct sh_nic *nic, const struct nic_parts *parts)
 	sh_nic_going_watch(nic);
 }
 
-/* Its place, too, may have changed by one half. */
+/* Takes the new name; its place, too, may have changed by one half. */
 static void nic_renamed(struct sh_nic *nic, const char *name)
 {
 	backup_place_read("/sys", name, &nic->place);
@@ -284,7 +284,7 @@ static void nic_close_done(struct sh_job *job)
 	free(job);
 }
 
-/* On the worker, behind the jobs that close what hangs on it. */
+/* Closes the parts on the worker, after the jobs that close objects on them. */
 static void nic_close_later(struct sh_nic *nic, const struct nic_parts *parts)
 {
 	struct nic_job *task = calloc(1, sizeof(*task));
@@ -338,7 +338,10 @@ void sh_nic_release(struct sh_nic *nic, uint32_t incarnation)
 		nic_close_past(nic, at);
 }
 
-/* What is left on it is destroyed in its time, and the context after it. Without memory it stays. */
+/*
+ * Retires the incarnation: its objects are destroyed in their time, and the context after them.
+ * Without memory it stays.
+ */
 static void nic_retire(struct sh_nic *nic)
 {
 	struct nic_parts control = { .control = nic->control, .pci = nic->cut.fd };
@@ -364,7 +367,7 @@ static void nic_leave(struct sh_nic *nic)
 	nic_retire(nic);
 }
 
-/* Behind all that was made there, as a job of its worker. */
+/* Closes the emptied NIC, by a job of its worker after those of all objects there. */
 void sh_nic_emptied(struct sh_nic *nic)
 {
 	if (!nic->removal.leaving || nic->holds)
@@ -379,7 +382,7 @@ void sh_nic_emptied(struct sh_nic *nic)
 	sh_log(SH_LOG_INFO, "%s: SHIFT has nothing open there any more", nic->name);
 }
 
-/* The device is back, and open. */
+/* Takes a device that is back and open. */
 static void nic_reopened(struct sh_nic *nic, const struct nic_job *task)
 {
 	if (nic->ctx)

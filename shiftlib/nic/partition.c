@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The subnet manager has changed the partitions of a port: the table is read again. */
+/* The partitions of a port: the table is read again when the subnet manager has changed it. */
 #include <stdlib.h>
 #include <string.h>
 #include "shiftlib/control/pkeys.h"
@@ -43,7 +43,10 @@ static void pkeys_done(struct sh_job *job)
 	free(task);
 }
 
-/* Not by the worker that the NIC is judged by: it is a command for each entry. */
+/*
+ * Asks for the table, not on the worker by which the NIC is judged: that takes a command for each
+ * entry.
+ */
 void sh_nic_pkeys_ask(struct sh_nic *nic)
 {
 	struct pkeys_job *task = nic->worker ? calloc(1, sizeof(*task)) : NULL;

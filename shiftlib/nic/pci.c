@@ -10,7 +10,7 @@
 #define PCI_COMMAND	   4
 #define PCI_COMMAND_MASTER 0x04
 
-/* A subfunction has no config space: it lives and dies with its parent. */
+/* Opens the config space; of a subfunction that of its parent, with which it lives and dies. */
 int sh_pci_open(const char *sysfs, const char *device)
 {
 	static const char *const files[] = { "device/config", "device/../config" };

@@ -7,7 +7,7 @@
 #define TEXT	 64
 #define MBPS_MAX 100000000.0
 
-/* False: there is no such file, or nothing in it. */
+/* Reads a file. False: no such file, or nothing in it. */
 static bool text_of(const char *sysfs, const char *device, const char *file, char out[TEXT])
 {
 	char path[256];
@@ -25,7 +25,7 @@ static bool text_of(const char *sysfs, const char *device, const char *file, cha
 	return out[0];
 }
 
-/* What begins with no number is not known. */
+/* Reads a number; 0, which means not known, for other text. */
 static double number_of(const char *sysfs, const char *device, const char *file)
 {
 	char text[TEXT], *end;
@@ -39,7 +39,7 @@ static uint32_t mbps(double value)
 	return value > 0 && value < MBPS_MAX ? (uint32_t)value : 0;
 }
 
-/* Speed times lanes, without the line code: 8b/10b up to 5 GT/s, then 128b/130b. */
+/* Returns speed times lanes, without the line code: 8b/10b up to 5 GT/s, then 128b/130b. */
 static uint32_t bus_of(const char *sysfs, const char *device, const char *where, const char *which)
 {
 	char file[96];
@@ -52,7 +52,10 @@ static uint32_t bus_of(const char *sysfs, const char *device, const char *where,
 	return mbps(speed * 1000 * lanes * (speed > 5 ? 128.0 / 130 : 0.8));
 }
 
-/* A virtual function has the link of its physical one; a subfunction is below the function whose link it has. */
+/*
+ * Returns the place of the function's link: of a virtual function that of its physical one, of a
+ * subfunction that of the function above.
+ */
 static const char *function_of(const char *sysfs, const char *device)
 {
 	static const char *const places[] = { "device", "device/physfn" };
@@ -87,7 +90,10 @@ static bool port_is_active(const char *sysfs, const char *device)
 	return text_of(sysfs, device, "ports/1/state", text) && strstr(text, "ACTIVE");
 }
 
-/* The state is looked at behind the rate: one that went down meanwhile is not active. */
+/*
+ * Reads the rates. The state is read after the rate: a port that went down in between is not
+ * active.
+ */
 void sh_rates_read(const char *sysfs, const char *device, struct sh_slow_rates *out)
 {
 	memset(out, 0, sizeof(*out));

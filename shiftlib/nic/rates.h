@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * How fast the links of a NIC are, as the kernel tells: its port's active lanes times their speed, and its PCI link. The
- * device need not be open. No event tells of a change that comes without the port's going down.
+ * The rates of a NIC's links, as the kernel tells: its port's active lanes times their speed, and
+ * its PCI link. The device need not be open. A change may come without an event, if the port does
+ * not go down.
  */
 #ifndef SHIFTLIB_NIC_RATES_H
 #define SHIFTLIB_NIC_RATES_H
@@ -10,11 +11,11 @@
 #include "shiftlib/core/slow.h"
 
 /*
- * @sysfs: "/sys", but in tests. What is not known is 0; of a port that is not active, all. It may take as long as a
- * command of the NIC: on a worker.
+ * Reads the rates. 0: not known; all are 0 if the port is not active. May take as long as a command
+ * of the NIC: on a worker. @sysfs: "/sys", but in tests.
  */
 void sh_rates_read(const char *sysfs, const char *device, struct sh_slow_rates *out);
-/* Of one make: model, board and link layer, as far as they are told. */
+/* True if two NICs are of one make: model, board and link layer, as far as these are told. */
 bool sh_rates_alike(const char *sysfs, const char *a, const char *b);
 
 #endif

@@ -20,7 +20,10 @@ static bool kernel_tells_last(void)
 	return !uname(&name) && sh_removal_tells_last(name.release);
 }
 
-/* A completion channel is made by the kernel alone: only a file without a device is refused one. */
+/*
+ * True if the removal has begun. The kernel alone makes completion channels: only a file without a
+ * device is refused one.
+ */
 bool sh_removal_begun(struct ibv_context *context)
 {
 	struct ibv_comp_channel *channel = sh.real->create_comp_channel(context);
@@ -32,8 +35,8 @@ bool sh_removal_begun(struct ibv_context *context)
 }
 
 /*
- * Where an internal error was told before, nothing is believed: the kernel then only plays destroying,
- * and never asks the device.
+ * True if the removal ends by now. Not believed after an internal error: the kernel then only plays
+ * destroying, and never asks the device.
  */
 bool sh_removal_ends(struct sh_removal *removal, struct ibv_context *context)
 {

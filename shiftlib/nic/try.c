@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Does a NIC still obey? Asked of those that have not shown it lately, before something waits for them. */
+/*
+ * The trial whether a NIC still obeys: of NICs that have not shown it lately, before something
+ * waits for them.
+ */
 #include <stdlib.h>
 #include "shiftlib/nic/internal.h"
 
-#define TRY_TRUST_NS                                                                               \
-	(100 * SH_NS_PER_MS) /* what returned a command so lately is believed to obey */
-#define TRY_LOOK_NS (10 * SH_NS_PER_MS)
+/* time after a returned command in which a NIC is trusted to obey */
+#define TRY_TRUST_NS (100 * SH_NS_PER_MS)
+#define TRY_LOOK_NS  (10 * SH_NS_PER_MS)
 
 struct try_job {
 	struct sh_job job;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * SHIFT's datagrams take the VLAN of the first connection of the process: they show then that the switches
- * pass it, and hosts whose tables have several VLANs in other orders find each other.
+ * The VLAN of SHIFT's datagrams: that of the first connection of the process. They show then that
+ * the switches pass it, and hosts whose tables have several VLANs in other orders find each other.
  */
 #include <stdlib.h>
 #include "shiftlib/control/address.h"
@@ -18,7 +18,7 @@ struct vlan_job {
 	bool found, answered;
 };
 
-/* RoCE v1 is not for datagrams: see gid_rank(). */
+/* Finds the GID; not of RoCE v1, which is not for datagrams: see gid_rank(). */
 static void vlan_run(struct sh_job *job)
 {
 	struct vlan_job *task = (struct vlan_job *)job;

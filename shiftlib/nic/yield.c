@@ -4,7 +4,7 @@
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/nic/yield.h"
 
-#define YIELD_LONGEST 16 /* times as long as the first pause */
+#define YIELD_LONGEST 16 /* longest pause, as a multiple of the first */
 
 const char sh_yield_why[] = "its place on the NIC of the standby was given back to the job";
 
@@ -30,7 +30,7 @@ static void yield_pause_from(struct sh_nic *nic, uint64_t now)
 	atomic_store_explicit(&nic->yield.until, now + nic->yield.interval, memory_order_relaxed);
 }
 
-/* Twice as long as the last one, if that has hardly ended. */
+/* Begins a pause: twice as long as the last one, if that has hardly ended. */
 void sh_yield_pause(struct sh_nic *nic, bool all)
 {
 	uint64_t now = sh_now_ns(), first = sh.config.yield_ns;
