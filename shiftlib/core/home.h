@@ -35,7 +35,7 @@ enum sc_home_mutant {
 	SC_HOME_MUTANT_NONE,
 	SC_HOME_MUTANT_GATE_OPEN,     /* the requester does not ask on another path */
 	SC_HOME_MUTANT_GRANT_OF_ANY,  /* a grant for one carrier serves another */
-	SC_HOME_MUTANT_BAR_UNHEARD,   /* the bar holds before it is answered */
+	SC_HOME_MUTANT_BAR_UNHEARD,   /* the bar holds before the answer */
 	SC_HOME_MUTANT_ANSWER_OF_ANY, /* an answer to an earlier word counts */
 	SC_HOME_MUTANT_USE_FORGOTTEN, /* a requester with atomics is taken for one without */
 	SC_HOME_MUTANT_NOT_QUIESCED,  /* a carrier that was left counts as quiesced */

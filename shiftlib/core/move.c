@@ -487,8 +487,8 @@ static void message_equal(struct sc_frame *x)
 }
 
 /*
- * Follows the peer. It leaves for what both had ready; if ours is lost since, both wait for
- * another.
+ * Follows the peer, which leaves for a standby that both had ready; if ours is lost since, both
+ * wait.
  */
 static void message_higher(struct sc_frame *x)
 {

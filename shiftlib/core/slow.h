@@ -85,7 +85,7 @@ struct sh_slow_others {
 
 /*
  * True if its connections would get more there than the NIC still carries. This process does not
- * see what others send: a NIC that any connection may need whole counts as full.
+ * see what others send: a NIC that may be somebody's default counts as full.
  */
 bool sh_slow_pays(const struct sh_slow *slow, const struct sh_slow_others *others);
 

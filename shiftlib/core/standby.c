@@ -369,7 +369,7 @@ void sc_standby_gone_at_peer(struct sc_frame *x, uint32_t epoch)
 		give_up(x, SC_REASON_PEER);
 }
 
-/* Notes a doubt, and tells it with the masks: a leader that may rest has to hear of it. */
+/* Notes a doubt, told with the masks: a leader that may rest has to hear of it. */
 void sc_standby_suspect(struct sc_frame *x, bool on)
 {
 	struct sc_conn *c = x->c;

@@ -277,8 +277,8 @@ static int netdev_index_of(const char *path)
 }
 
 /*
- * Returns the only interface, if it is the only one: a physical function may have representors of
- * its virtual functions.
+ * Returns the interface if there is only one: a physical function may have representors of its
+ * virtual functions.
  */
 static int netdev_only_one(const char *path)
 {
