@@ -39,8 +39,10 @@ struct admin_request {
 /* admin_parse.c: a line without its newline. 0; -EINVAL with a clause that says what is wrong. */
 int admin_parse(const char *line, struct admin_request *request, const char **why);
 
-/* The rest of an answer, in one piece of memory for free(). more: a piece more, lock held; false: that
- * was the last one. */
+/*
+ * The rest of an answer, in one piece of memory for free(). more() writes a piece, lock held, and
+ * returns false at the last one.
+ */
 struct admin_rest {
 	bool (*more)(struct admin_rest *rest, struct sh_json *json);
 };
@@ -48,9 +50,9 @@ struct admin_rest {
 /* admin_answer.c; lock held. The answer, or its beginning: then *rest is set. */
 void admin_answer(const struct admin_request *request, struct sh_json *json,
 		  struct admin_rest **rest);
-void admin_command(
-	char out[ADMIN_COMMAND]); /* as ps shows it: arguments with blanks between them */
-/* "format" and "pid", and the object stays open. */
+/* Writes the command as ps shows it: arguments with blanks between them. */
+void admin_command(char out[ADMIN_COMMAND]);
+/* Begins the object with "format" and "pid", and leaves it open. */
 void admin_answer_begin(struct sh_json *json);
 void admin_answer_error(struct sh_json *json, const char *why);
 

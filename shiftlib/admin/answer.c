@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What is answered: the state of NICs and connections, and what draining a NIC has come to. */
+/*
+ * The answers of shiftctl's socket: the state of NICs and connections, and how far a drain has
+ * come.
+ */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,7 +102,7 @@ static const char *admin_path_nic(const struct sh_qp *qp, uint8_t path)
 	return qp->ctx && path < qp->ctx->n_paths ? qp->ctx->path[path]->name : NULL;
 }
 
-/* As the application gave it when it connected. */
+/* Takes the peer's address from what the application connected to. */
 static void status_fill_peer(struct status_qp *out, const struct sh_qp *qp)
 {
 	if (!(qp->app.mask & IBV_QP_AV))
@@ -176,7 +179,7 @@ static void status_standby(struct sh_json *json, const struct status_qp *qp)
 	sh_json_print(json, "}");
 }
 
-/* Its default address; and the version of the control plane, as its datagrams say. */
+/* Writes the peer's default address, and the control plane's version as its datagrams say. */
 static void status_peer(struct sh_json *json, const struct status_qp *qp)
 {
 	char gid[INET6_ADDRSTRLEN];
@@ -438,7 +441,7 @@ static bool users_has(const struct sh_qp *qp, const struct sh_nic *nic)
 	       qp->app.state != IBV_QPS_INIT && qp->app.state != IBV_QPS_ERR;
 }
 
-/* Both ends say that the path works, and neither operator wants it empty. */
+/* The paths that both ends call up and neither operator drains, without the one in use. */
 static uint8_t users_other_paths(const struct sc_conn *core)
 {
 	uint8_t up = core->paths.up & (core->peer.masks_known ? core->peer.paths.up : UINT8_MAX);
@@ -447,7 +450,10 @@ static uint8_t users_other_paths(const struct sc_conn *core)
 	return up & (uint8_t) ~(drained | (1u << core->path));
 }
 
-/* Why a connection stays on a drained NIC; NULL: it is on its way. @for_ever: waiting does not help. */
+/*
+ * Says why a connection stays on a drained NIC; NULL: it is on its way. @for_ever: waiting does
+ * not help.
+ */
 static const char *users_stuck(const struct sh_qp *qp, bool *for_ever)
 {
 	const struct sc_conn *core = &qp->core;

@@ -12,7 +12,7 @@ struct events_rest {
 	bool any;
 };
 
-/* Up to the last when it was asked: those that come meanwhile are the next answer's. */
+/* Ends with the last event of the time of the request: later ones are the next answer's. */
 static bool events_more(struct admin_rest *rest, struct sh_json *json)
 {
 	struct events_rest *events = (struct events_rest *)rest;

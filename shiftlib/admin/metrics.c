@@ -11,7 +11,8 @@
 #include "shiftlib/conn/gray.h"
 #include "shiftlib/control/version.h"
 
-#define GROUPS_MAX  64 /* of queue pairs; what is more is in the last one, without its reason */
+/* Groups of queue pairs. The last one takes what is more, without its reason. */
+#define GROUPS_MAX  64
 #define PROGRAM_MAX 64
 
 /* Connected queue pairs that have their NIC, level and reason in common. */
@@ -45,14 +46,14 @@ static bool cause_moves(enum sh_event_cause cause)
 	return cause >= SH_CAUSE_PORT_DOWN && cause <= SH_CAUSE_BETTER_NIC;
 }
 
-/* With what no way is left for, too: a fault that no other NIC made good. */
+/* True for the causes of a fault that no other NIC made good. */
 static bool cause_fails(enum sh_event_cause cause)
 {
 	return (cause >= SH_CAUSE_PORT_DOWN && cause <= SH_CAUSE_CQ) ||
 	       (cause >= SH_CAUSE_STANDBY && cause <= SH_CAUSE_RESOURCE) || cause == SH_CAUSE_HOME;
 }
 
-/* Those that can be, with zeros: a rise from nothing cannot be seen. */
+/* Writes causes that are possible even when they are 0: a rise from nothing cannot be seen. */
 static void metrics_causes(struct sh_json *json, const char *name, const uint64_t n[SH_CAUSES],
 			   bool (*possible)(enum sh_event_cause cause))
 {
@@ -244,7 +245,7 @@ static bool pairs_opened(const struct sh_nic *nic)
 	return false;
 }
 
-/* Those of NICs that the application has opened, or has spent time on and closed. */
+/* Writes the pairs of a NIC that the application has opened, or has spent time away from. */
 static void metrics_pairs_of(struct sh_json *json, struct sh_nic *nic, const char **comma)
 {
 	const uint8_t *backups = sh_nics.map.backups[nic->index];
@@ -316,7 +317,7 @@ static void metrics_degraded(struct sh_json *json)
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-/* What may be counted one day is there with zeros. */
+/* Makes each counter that may be needed one day, with zeros. */
 static void metrics_expect(void)
 {
 	struct sh_ctx *ctx;

@@ -16,16 +16,17 @@
 
 #define ADMIN_CLIENTS	8
 #define ADMIN_BACKLOG	16
-#define ADMIN_CLIENT_NS (5 * SH_NS_PER_S) /* without a byte, in or out */
-#define ADMIN_WAITERS	2		  /* for the end of the process; others need their slots */
-#define ADMIN_PIECES	4		  /* of an answer, before other work has its turn */
+#define ADMIN_CLIENT_NS (5 * SH_NS_PER_S) /* time without a byte, in or out */
+/* Clients that may wait for the end of the process: the other slots are for the rest. */
+#define ADMIN_WAITERS 2
+#define ADMIN_PIECES  4 /* pieces of an answer before other work has its turn */
 
 /* Slots, never freed: an event of one that was closed meanwhile finds another client, or none. */
 struct admin_client {
 	struct sh_handler handler;
 	int fd; /* -1: free */
 	bool writing;
-	bool waits;	  /* for the end of the process */
+	bool waits;	  /* is kept until the process ends */
 	uint64_t ends_at; /* 0: it waits as long as that takes */
 	size_t got, sent;
 	char request[ADMIN_REQUEST_MAX];
@@ -36,7 +37,7 @@ struct admin_client {
 /* Guarded by sh.lock. Not in sh, which a fork's child clears. */
 static struct {
 	int listener;
-	pid_t owner; /* whose socket it is: a child must not remove it */
+	pid_t owner; /* the process that made the socket: a forked child must not remove it */
 	struct sockaddr_un address;
 	struct sh_handler handler;
 	struct admin_client clients[ADMIN_CLIENTS];
@@ -133,7 +134,7 @@ static bool client_wait_for_end(struct admin_client *client)
 	return true;
 }
 
-/* It has said all that it may say: its next word, or its end, is the end. */
+/* Closes a client that waits, at its next word or its end: nothing more may come from it. */
 static void client_waits(struct admin_client *client)
 {
 	char word;
@@ -143,7 +144,7 @@ static void client_waits(struct admin_client *client)
 		client_close(client);
 }
 
-/* What fits without waiting. Its socket is empty, and has room for some 200 KB. */
+/* Sends what fits without waiting: the client's socket is empty, and has room for some 200 KB. */
 static void client_farewell(struct admin_client *client)
 {
 	admin_answer_metrics(&client->out);
@@ -293,8 +294,10 @@ static int admin_address(const char *dir)
 	return n < 0 || (size_t)n >= sizeof(address->sun_path) ? -ENAMETOOLONG : 0;
 }
 
-/* May its name be ours: is it free, or left behind by a process that had our number and was killed? One of
- * another PID namespace that lives answers, and keeps its socket. */
+/*
+ * May we take our socket's name: is it free, or left behind by a killed process that had our PID?
+ * A living process of another PID namespace answers, and keeps its socket.
+ */
 static bool admin_free(void)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -321,8 +324,8 @@ static void admin_first_name(struct sockaddr_un *address)
 }
 
 /*
- * Under another name, until it listens: shiftctl and the exporter remove a socket on which nobody does,
- * and this process would never be seen again.
+ * Binds another name until the socket listens: shiftctl and the exporter remove a socket on which
+ * nobody listens, and this process would never be seen again.
  */
 static int admin_bind(int fd)
 {
@@ -330,7 +333,7 @@ static int admin_bind(int fd)
 	int ret = 0;
 
 	admin_first_name(&address);
-	unlink(address.sun_path); /* of one that was killed right here */
+	unlink(address.sun_path); /* left by a process that was killed right here */
 	if (fchmod(fd, 0600))	  /* becomes the mode of the socket's name */
 		return -errno;
 	if (bind(fd, (struct sockaddr *)&address, sizeof(address)))

@@ -31,12 +31,14 @@ static struct {
 	bool started;
 	pthread_t thread;
 	int epoll_fd, mail_fd, timer_fd;
-	/* What the thread sleeps for; LOOP_AWAKE: it does not, and arms anew before it does. Written under
-	 * the lock, as the next two. */
+	/*
+	 * Time that the thread sleeps until. LOOP_AWAKE: it is awake, and arms anew before it
+	 * sleeps. Written under the lock, as the next two.
+	 */
 	_Atomic uint64_t armed_at;
-	_Atomic uint64_t awake_at; /* since when it has been awake; 0: it sleeps */
-	_Atomic uint64_t rounds;   /* that it has ended */
-	uint64_t slept_at;	   /* since when */
+	_Atomic uint64_t awake_at; /* time since which it has been awake; 0: it sleeps */
+	_Atomic uint64_t rounds;   /* number of rounds ended */
+	uint64_t slept_at;	   /* time at which it fell asleep */
 	_Atomic bool kicked;	   /* mail_fd was written to, and the thread has not looked since */
 	_Atomic uint64_t kicked_at; /* when `kicked` was set */
 } loop = { .epoll_fd = -1, .mail_fd = -1, .timer_fd = -1 };
@@ -97,9 +99,10 @@ void sh_wait_some(uint64_t ns)
 /* ---- waking the thread ---------------------------------------------------------------------- */
 
 /*
- * Async-signal-safe, called on the data path too (errors only), with the engine's locks held, so it is no
- * cancellation point. One write for many: the thread takes the mark away before it looks, and both are
- * read-modify-writes, so what came before a kick that found the mark is seen by that look.
+ * Async-signal-safe. Also called on the data path (errors only), with the engine's locks held:
+ * not a cancellation point. One write serves many kicks. The thread clears the mark before it
+ * looks, and both are read-modify-writes, so that look sees what came before a kick that found
+ * the mark set.
  */
 void sh_kick(void)
 {
@@ -270,7 +273,7 @@ static void *loop_main(void *arg)
 		loop_heard();
 		loop_run();
 	}
-	loop_heard(); /* what workers left before they could see sh.stopping */
+	loop_heard(); /* results that workers left before they could see sh.stopping */
 	pthread_mutex_unlock(&sh.lock);
 	sh_crash_thread_end();
 	return NULL;
@@ -347,7 +350,7 @@ void sh_loop_reset(void)
 {
 	uint32_t i;
 
-	loop_close_fds(); /* in the child of a fork: the parent's */
+	loop_close_fds(); /* the parent's fds, in the child of a fork */
 	sh_cond_init(&sh.idle);
 	loop.n_workers = 0;
 	loop.started = false;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The process and its one background thread: what it waits for (file descriptors, timers, a kick), the
- * lock, and objects that jobs hold.
+ * The process and its one background thread: what it waits for (file descriptors, timers, a
+ * kick), the lock, and objects that jobs hold.
  *
- * One lock, sh.lock, guards every object of shiftlib but where a field says otherwise. It is never taken
- * on the data path and never held over a verb that may block: such verbs run on the worker of their
- * NIC (worker.h), and an object with a job under way has jobs > 0 and is not freed before it is 0
- * (sh_wait_idle). Order: sh.lock before the engine's queue locks.
+ * One lock, sh.lock, guards every object of shiftlib but where a field says otherwise. It is
+ * never taken on the data path and never held over a verb that may block: such verbs run on the
+ * worker of their NIC (worker.h). An object with a job under way has jobs > 0, and is not freed
+ * before that is 0 (sh_wait_idle). Order: sh.lock before the engine's queue locks.
  */
 #ifndef SHIFTLIB_LOOP_H
 #define SHIFTLIB_LOOP_H
@@ -23,7 +23,7 @@
 #include "shiftlib/base/worker.h"
 #include "shiftlib/shift.h"
 
-/* What the background thread calls, lock held, when an fd is readable. */
+/* A callback of the background thread, lock held, for a readable fd. */
 struct sh_handler {
 	void (*readable)(void *arg);
 	void *arg;
@@ -35,13 +35,16 @@ struct sh_busy {
 };
 
 /*
- * A part of shiftlib that the background thread serves. Each call has the lock held; NULL: there is
- * nothing to do. The order of a round: the handlers of fds, then `heard` of all modules, then `run` of
- * all; before the thread sleeps, `next_timer` and then `before_sleep`.
+ * A part of shiftlib that the background thread serves. Each call has the lock held; NULL: there
+ * is nothing to do. The order of a round: the handlers of fds, then `heard` of all modules, then
+ * `run` of all; before the thread sleeps, `next_timer` and then `before_sleep`.
  */
 struct sh_module {
 	const char *name;
-	/* At the start, and in the child of a fork, where nothing of the parent counts: anew. No lock. */
+	/*
+	 * Begins anew: at the start, and in the child of a fork, where nothing of the parent
+	 * counts. No lock.
+	 */
 	void (*reset)(void);
 	void (*started)(void); /* the thread is there */
 	/* The handlers have run: no event that was read can name what was closed before. */
@@ -51,12 +54,15 @@ struct sh_module {
 	void (*before_sleep)(void);
 };
 
-/* What every part needs of the process. */
+/* The state that every part needs of the process. */
 struct sh_process {
-	pthread_mutex_t lock; /* of the kind that tells its owner, who forks: process.c */
-	pthread_cond_t idle;  /* some busy.jobs became 0 */
-	/* Around the distribution's list of devices, whose lock a child must not inherit from one of
-	 * our threads. Behind lock. */
+	/* Error-checking, so that a forking thread learns whether it is the owner: process.c. */
+	pthread_mutex_t lock;
+	pthread_cond_t idle; /* some busy.jobs became 0 */
+	/*
+	 * The lock around the distribution's list of devices, whose own lock a child must not
+	 * inherit from one of our threads. Taken behind `lock`.
+	 */
 	pthread_mutex_t devices_lock;
 	const struct shift_real *real;
 	struct sh_config config;
@@ -67,31 +73,40 @@ struct sh_process {
 
 extern struct sh_process sh;
 
-/* Once, before any thread: in the order in which they run. The array lives as long as the process. */
+/*
+ * Called once, before any thread, with the modules in the order in which they run. The array
+ * lives as long as the process.
+ */
 void sh_loop_register(const struct sh_module *const *modules, uint32_t n);
 void sh_loop_reset(void); /* the loop itself, and all modules: see sh_module.reset */
 int sh_start(void);	  /* lock held: starts the background thread at first use */
-/* At exit, with sh.stopping set; lock not held. Waits for the thread, so long at most. */
+/*
+ * Ends the thread, at exit, with sh.stopping set; lock not held. Waits for it, timeout_ns at
+ * most.
+ */
 void sh_loop_end(uint64_t timeout_ns);
 
 void sh_kick(void); /* makes the background thread look at its timers again */
-/* Lock held: it looks at the latest then (0: never). Its alarm is set by the caller: to wake it up only
- * for that costs both of them more. */
-void sh_wake_at(uint64_t at);
-bool sh_awake(void); /* lock held: it arms anew before it sleeps */
 /*
- * Any thread, no lock. For how long the background thread has not done what is due: it was kicked, its alarm rang, or
- * it has been in one round since then. And the number of rounds that it has ended.
+ * Lock held: the thread looks at this time at the latest (0: never). The caller sets the alarm:
+ * to wake the thread only for that costs both of them more.
+ */
+void sh_wake_at(uint64_t at);
+bool sh_awake(void); /* lock held; true: the thread arms its alarm anew before it sleeps */
+/*
+ * Returns for how long the background thread has not done what is due: it was kicked, its alarm
+ * rang, or it has been in one round since then. Any thread, no lock.
  */
 uint64_t sh_loop_late_ns(uint64_t now);
-uint64_t sh_loop_rounds(void);
+uint64_t sh_loop_rounds(void);		 /* number of rounds ended; any thread, no lock */
 void sh_wait_idle(struct sh_busy *busy); /* lock held; waits until no job holds the object */
 void sh_jobs_hurry(
 	const struct sh_busy *busy); /* lock held; somebody waits for those that hold it */
-void sh_wait_some(uint64_t ns);	     /* likewise, until one has left its object, or for so long */
+/* Lock held: waits until some job has left its object, or for so long. */
+void sh_wait_some(uint64_t ns);
 void sh_job_begin(struct sh_busy *busy); /* lock held */
 void sh_job_end(struct sh_busy *busy);	 /* lock held */
-/* The lock, in a job that is not urgent: whoever waits for it is. */
+/* Take and release the lock in a job that is not urgent: whoever waits for the lock is. */
 void sh_job_lock(void);
 void sh_job_unlock(void);
 int sh_loop_add(int fd, struct sh_handler *handler); /* waits for EPOLLIN */

@@ -5,14 +5,14 @@
 
 #define SETUP_PAUSE_MIN_NS (5 * SH_NS_PER_MS)
 #define SETUP_PAUSE_MAX_NS (100 * SH_NS_PER_MS)
-#define SETUP_PART	   2 /* of the set-up so far: its peer may take longer to answer */
-#define SETUP_MAX_NS	   (10 * SH_NS_PER_S) /* who never pauses is protected in the end */
+#define SETUP_PART	   2 /* part of the set-up so far: a peer may take longer to answer */
+#define SETUP_MAX_NS	   (10 * SH_NS_PER_S) /* protected in the end without a pause */
 
 static struct {
 	uint64_t since; /* 0: it is not on */
 	uint64_t last;	/* command */
 	uint64_t look_at;
-	bool ends; /* what waits is needed */
+	bool ends; /* the pause is not waited for */
 } setup;
 
 /* A program that sets up thousands waits for others between its steps, each time longer. */

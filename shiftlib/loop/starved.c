@@ -11,13 +11,14 @@ static struct {
 	uint64_t at;
 	struct {
 		uint64_t from, to;
-	} times[STARVED_TIMES]; /* in turns */
+	} times[STARVED_TIMES]; /* a ring */
 	uint32_t n;
 } starved;
 
 /*
- * It came long behind its alarm: it was stopped, or its host paused, so that nobody had time to do what was asked. Or a little: it
- * got no processor. An alarm that rang before it slept was not heard as there was work.
+ * Notes that the thread woke long behind its alarm: it was stopped, or its host paused, so that
+ * nobody had time to do what was asked. Or a little behind: it got no processor. An alarm that
+ * rang before it slept was not heard as there was work.
  */
 void sh_starved_note(uint64_t slept, uint64_t rang, uint64_t now)
 {

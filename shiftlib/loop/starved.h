@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The time that this process had: what did not happen while it got no processor is nobody else's fault. Lock held. */
+/*
+ * The time that this process had: what did not happen while it got no processor is nobody else's
+ * fault. Lock held.
+ */
 #ifndef SHIFTLIB_STARVED_H
 #define SHIFTLIB_STARVED_H
 
@@ -12,8 +15,9 @@ void sh_starved_note(uint64_t slept, uint64_t rang, uint64_t now);
 uint64_t sh_starved_last(void);
 
 /*
- * How much of the time between two moments it had: all but what was before it last went on, and while its alarm had
- * rung and it got no processor. 0 where `since` is the later one: a worker may begin something while somebody judges it.
+ * Returns how much of the time between two moments the process had: all but what was before it
+ * last went on, and while its alarm had rung and it got no processor. 0 where `since` is the
+ * later one: a worker may begin something while somebody judges it.
  */
 uint64_t sh_starved_had_ns(uint64_t since, uint64_t now);
 

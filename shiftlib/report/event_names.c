@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What events are called; needs nothing else, as settings name them, too. */
+/* The names of events. They need nothing else, as settings name them, too. */
 #include <errno.h>
 #include <string.h>
 #include "shiftlib/report/event.h"

@@ -61,7 +61,10 @@ struct sh_failed *sh_metrics_failed(const char *nic)
 
 /* ---- what happens --------------------------------------------------------------------------- */
 
-/* In an ordered move nothing is detected, nor here where the other end has seen it first. */
+/*
+ * False where nothing was detected: in an ordered move, or where the other end has seen the fault
+ * first.
+ */
 static bool event_has_detection(const struct sh_event *event)
 {
 	return event->kind == SH_EVENT_SWITCH && event->cause != SH_CAUSE_DRAIN &&

@@ -23,7 +23,8 @@
 #include "shiftlib/base/thread.h"
 #include "shiftlib/base/util.h"
 
-#define ON_EVENT_STACK	 65536 /* of each of the two that share our memory: they make system calls */
+/* Stack of each of the two processes that share our memory. They make system calls. */
+#define ON_EVENT_STACK	 65536
 #define ON_EVENT_SIGNALS 64
 #define ON_EVENT_VALUES	 24
 #define ON_EVENT_VALUE	 160
@@ -39,12 +40,12 @@ static struct {
 	pthread_cond_t changed;
 	struct sh_on_event_config config;
 	uint32_t kinds;	    /* bits, by enum sh_event_kind */
-	char **environment; /* of the command; ends with NULL */
+	char **environment; /* the command's; ends with NULL */
 	size_t n_environment;
-	int nice; /* of the application */
+	int nice; /* the application's */
 	struct on_event_pending pending[SH_EVENT_KINDS];
-	bool thread;   /* it runs, or will */
-	bool starting; /* one was taken, and its command is not there yet */
+	bool thread;   /* running, or about to */
+	bool starting; /* an event was taken, and its command has not started yet */
 } on_event = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- its environment ------------------------------------------------------------------------ */
@@ -109,7 +110,7 @@ static char *on_event_variable(const char *variable, const char *folder)
 	return strdup(variable);
 }
 
-/* What the command opens is none of ours, wherever our library is. */
+/* Keeps SHIFT off in the command, wherever our library is. */
 static const char on_event_off[] = "SHIFT_DISABLE=1";
 
 static bool on_event_copy_environment(void)
@@ -242,18 +243,19 @@ static void on_event_describe(struct on_event_values *values,
 
 /* ---- started -------------------------------------------------------------------------------- */
 
-/* What A and B find; in memory that all three share. */
+/* The arguments and results of A and B, in memory that all three share. */
 struct on_event_start {
 	const char *command;
 	char **environment;
 	int null_fd, out_fd, nice;
-	pid_t pid; /* of B; 0: it could not be made, or could not execute the shell */
+	pid_t pid; /* B; 0: it could not be made, or could not execute the shell */
 	int pidfd, error;
 };
 
 /*
- * Of what runs on them. None of these functions returns to where its frame is cleaned up: what ASan has
- * noted of a frame would be held against the next to use that stack. TSan knows no such threads.
+ * A mark for what runs on the two stacks. None of these functions returns to where its frame is
+ * cleaned up: what ASan has noted of a frame would be held against the next to use that stack.
+ * TSan knows no such threads.
  */
 #define ON_EVENT_UNSANITIZED __attribute__((no_sanitize("address", "thread")))
 
@@ -284,8 +286,8 @@ ON_EVENT_UNSANITIZED static void on_event_fds(const struct on_event_start *start
 }
 
 /*
- * B. Only system calls: its memory is the application's. A group of its own can be ended with all that
- * it has started.
+ * Process B. It makes system calls only: its memory is the application's. A group of its own can
+ * be ended with all that it has started.
  */
 ON_EVENT_UNSANITIZED static int on_event_run_b(void *arg)
 {
@@ -302,8 +304,9 @@ ON_EVENT_UNSANITIZED static int on_event_run_b(void *arg)
 }
 
 /*
- * A. It shares the table of fds with the application, for B's pidfd. The shell is executed as urgently as
- * SHIFT's threads are, or busy cores would delay it; the command itself is not urgent.
+ * Process A. It shares the table of fds with the application, for B's pidfd. The shell is
+ * executed as urgently as SHIFT's threads are, or busy cores would delay it; the command itself
+ * is not urgent.
  */
 ON_EVENT_UNSANITIZED static int on_event_run_a(void *arg)
 {
@@ -334,9 +337,12 @@ static void on_event_clone(struct on_event_start *start)
 		;
 }
 
-/* ---- its end ---------------------------------------------------------------------------------- */
+/* ---- its end -------------------------------------------------------------------------------- */
 
-/* Its end. Nobody's child has no status for us: what it has to say is in the log. */
+/*
+ * Waits for B's end. A process that is nobody's child has no status for us: the log has what it
+ * has to say.
+ */
 static void on_event_await(const struct on_event_start *start)
 {
 	struct pollfd pfd = { .fd = start->pidfd, .events = POLLIN };
@@ -352,7 +358,7 @@ static void on_event_await(const struct on_event_start *start)
 		return;
 	sh_log(SH_LOG_WARN, "SHIFT_ON_EVENT: process %d has not ended within %llu ms and is killed",
 	       (int)start->pid, (unsigned long long)(on_event.config.timeout_ns / SH_NS_PER_MS));
-	kill(-start->pid, SIGKILL); /* it is there: its pidfd would tell its end */
+	kill(-start->pid, SIGKILL); /* still there: its pidfd would tell its end */
 }
 
 static void on_event_started(const struct on_event_pending *pending,
@@ -381,7 +387,7 @@ static void on_event_started(const struct on_event_pending *pending,
 
 static void on_event_run(const struct on_event_pending *pending)
 {
-	static struct on_event_values values; /* of the one thread */
+	static struct on_event_values values; /* used by the one thread */
 	struct on_event_start start = { .command = on_event.config.command,
 					.environment = on_event.environment,
 					.null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC),
@@ -427,7 +433,7 @@ static void *on_event_main(void *arg)
 	struct on_event_pending taken, *next;
 
 	(void)arg;
-	sh_thread_urgent(); /* it runs shortly and rarely; the command is not urgent */
+	sh_thread_urgent(); /* short and rare; the command is not urgent */
 	for (;;) {
 		pthread_mutex_lock(&on_event.lock);
 		while (!(next = on_event_next()))
