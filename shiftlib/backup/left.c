@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include "shiftlib/backup/left.h"
 
-#define LOAD_BITS 20 /* of what is less than one, in loads */
+#define LOAD_BITS 20 /* bits of a load's fraction */
 
 static uint32_t left_speed(const struct backup_burden *nics, uint32_t n, uint32_t nic)
 {
@@ -14,7 +14,7 @@ static uint32_t left_speed(const struct backup_burden *nics, uint32_t n, uint32_
 	return most;
 }
 
-/* What those whose own it is had there. */
+/* The traffic that a NIC carried for the connections whose own it is. */
 static uint32_t left_whole(const struct backup_burden *nics, uint32_t n, uint32_t nic)
 {
 	return nics[nic].whole ? nics[nic].whole : left_speed(nics, n, nic);
@@ -29,7 +29,7 @@ static uint32_t left_away(const struct backup_burden *nics, uint32_t n, uint32_t
 	return sum;
 }
 
-/* Of a NIC's own traffic, the part of so many of its connections. */
+/* The traffic of so many of a NIC's own connections. */
 static uint64_t left_part(const struct backup_burden *nics, uint32_t n, uint32_t nic, uint32_t part)
 {
 	uint32_t away = left_away(nics, n, nic);
@@ -38,7 +38,7 @@ static uint64_t left_part(const struct backup_burden *nics, uint32_t n, uint32_t
 	return ((uint64_t)left_whole(nics, n, nic) << LOAD_BITS) * part / all;
 }
 
-/* What stays of its own on it: all, if none of this process' is. */
+/* The NIC's own traffic that stays on it: all, if none of it is this process'. */
 static uint64_t left_own(const struct backup_burden *nics, uint32_t n, uint32_t nic)
 {
 	uint32_t away = left_away(nics, n, nic);

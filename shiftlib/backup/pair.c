@@ -7,8 +7,8 @@
 #include "shiftlib/backup/pair.h"
 
 /*
- * What a pair costs: the least sum wins. One step in a field outweighs all that the pairs of a host
- * can have in the fields below it.
+ * The costs of a pair: the least sum wins. One step in a field outweighs all that the pairs of a
+ * host can have in the fields below it.
  */
 #define COST_CARD  (1ull << 32)
 #define COST_MODEL (1ull << 24)
@@ -111,7 +111,7 @@ static uint64_t pair_cost(const struct backup_nic *a, const struct backup_nic *b
 
 /* ---- their order ---------------------------------------------------------------------------- */
 
-/* As people count: mlx5_2 comes before mlx5_10. */
+/* Compares names as people count: mlx5_2 comes before mlx5_10. */
 static int pair_compare_names(const char *a, const char *b)
 {
 	while (*a && *b) {
@@ -140,11 +140,11 @@ static int pair_compare(const struct backup_nic *a, const struct backup_nic *b)
 
 /* ---- the pairs ------------------------------------------------------------------------------ */
 
-/* By rank, so that the order of the caller's list is gone. */
+/* The NICs by rank, so that the order of the caller's list is gone. */
 struct pairing {
 	uint32_t n;
 	const struct backup_nic *nic[BACKUP_MAP_MAX_NICS];
-	uint8_t place[BACKUP_MAP_MAX_NICS]; /* in the caller's list */
+	uint8_t place[BACKUP_MAP_MAX_NICS]; /* place in the caller's list */
 	uint8_t mate[BACKUP_MAP_MAX_NICS];
 	uint32_t users[BACKUP_MAP_MAX_NICS];
 	uint64_t cost[BACKUP_MAP_MAX_NICS][BACKUP_MAP_MAX_NICS];
@@ -207,7 +207,9 @@ static uint64_t pairing_sum(const struct pairing *p, uint32_t a, uint32_t b, uin
 	return one == COST_NEVER || two == COST_NEVER ? COST_NEVER : one + two;
 }
 
-/* Two pairs may be cheaper the other way round: the last ones left were married without a choice. */
+/*
+ * Two pairs may be cheaper the other way round: the last ones left were married without a choice.
+ */
 static bool pairing_swap(struct pairing *p, uint32_t a, uint32_t c)
 {
 	uint32_t b = p->mate[a], d = p->mate[c];
@@ -225,7 +227,10 @@ static bool pairing_swap(struct pairing *p, uint32_t a, uint32_t c)
 	return true;
 }
 
-/* The one that is left over may suit somebody better than who has him: then another is left over. */
+/*
+ * Gives the NIC that is left over to one that it suits better than its mate: then the mate is
+ * left over.
+ */
 static bool pairing_replace(struct pairing *p, uint32_t single, uint32_t a)
 {
 	uint32_t b = p->mate[a];
@@ -266,7 +271,9 @@ static uint8_t pairing_nearest(const struct pairing *p, uint32_t i)
 	return best;
 }
 
-/* Who has no mate, or one on his own card although there are others, leans on the nearest. */
+/*
+ * Leans a NIC on the nearest if it has no mate, or one on its own card although there are others.
+ */
 static void pairing_lean(struct pairing *p)
 {
 	uint8_t nearest, mate;
@@ -331,7 +338,10 @@ static void all_add(const struct pairing *p, struct backup_all *all, uint32_t k)
 		all->nic[all->n++] = p->place[k];
 }
 
-/* The other half of its pair first, if it is of that class, so that both ways of choosing agree in it. */
+/*
+ * Adds the other half of its pair first, if it is of that class, so that both ways of choosing
+ * agree in it.
+ */
 static void all_add_class(const struct pairing *p, struct backup_all *all, uint32_t i,
 			  enum pair_class class)
 {

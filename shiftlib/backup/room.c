@@ -12,7 +12,7 @@
 #define ROOM_USER_NS_INIT                                                                          \
 	0xeffffffdu /* the inode of the first user namespace: PROC_USER_INIT_INO */
 
-/* Without /proc nothing else is known. */
+/* True also without /proc, where nothing else is known. */
 static bool room_in_first_user_ns(void)
 {
 	struct stat st;
@@ -21,8 +21,9 @@ static bool room_in_first_user_ns(void)
 }
 
 /*
- * The kernel asks this capability, not the user id, when memory is registered; and it must be one of the first user
- * namespace: who is root in a container that has its own has all of them, and cannot pass the limit.
+ * True for a process that the kernel lets lock all memory. When memory is registered the kernel
+ * asks this capability, not the user id; and it must be one of the first user namespace: root in
+ * a container that has its own has all capabilities, and cannot pass the limit.
  */
 static bool room_may_lock_all(void)
 {

@@ -27,8 +27,8 @@ static int spread_compare(uint64_t a, uint64_t b)
 }
 
 /*
- * Whoever has least for his speed when he has one more; so n connections over paths of speed s come out
- * as n * s / sum(s), rounded up or down.
+ * True if a comes before b: the path with least for its speed when it has one more. So n
+ * connections over paths of speed s come out as n * s / sum(s), rounded up or down.
  */
 static bool spread_before(const struct backup_way *ways, uint32_t n, const struct option *a,
 			  const struct option *b)
@@ -47,8 +47,9 @@ static bool spread_before(const struct backup_way *ways, uint32_t n, const struc
 }
 
 /*
- * Which comes first of those that are alike. Around the ring at the first place; behind it as diced, by what stands before it: around
- * the ring, all that a block of dead ones had would come to the next one that lives.
+ * Orders paths that are alike. Around the ring at the first place; behind it as diced, by what
+ * stands before it: around the ring, all that a block of dead ones had would come to the next one
+ * that lives.
  */
 static uint32_t spread_turn(uint32_t n, uint32_t order, uint8_t path, uint32_t salt)
 {

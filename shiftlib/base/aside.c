@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include "shiftlib/base/aside.h"
 
-#define ASIDE_STACK 32768 /* of the helper, in the program's memory for as long as it runs */
+#define ASIDE_STACK 32768 /* the helper's, in the program's memory for as long as it runs */
 #define ASIDE_ROOM  4096  /* numbers above the program's limit, for SHIFT */
 
 /* The lowest number that SHIFT has ever kept a descriptor under. */
@@ -30,9 +30,10 @@ struct aside_task {
 };
 
 /*
- * The helper. It runs in the program's memory and on the caller's thread-local storage, so it does nothing but system calls; fcntl() is the
- * library's, which is no more than one, as whoever stands for the library must hear of new numbers. No frame of it is ever left, which
- * sanitizers would hold against the next user of that stack.
+ * The helper. It runs in the program's memory and on the caller's thread-local storage, so it
+ * makes system calls only. fcntl() is the library's, which is no more than a system call, as
+ * whoever stands for the library must hear of new numbers. No frame of the helper is ever left,
+ * which sanitizers would hold against the next user of that stack.
  */
 __attribute__((no_sanitize("address", "thread"))) static int aside_run(void *arg)
 {
@@ -47,7 +48,10 @@ __attribute__((no_sanitize("address", "thread"))) static int aside_run(void *arg
 	return 0;
 }
 
-/* No signal may be handled by it, and no wait() of the program finds it: it has no signal for its end. */
+/*
+ * Runs the helper. It handles no signal, and no wait() of the program finds it: no signal tells
+ * of its end.
+ */
 static void aside_clone(struct aside_task *task, char *stack)
 {
 	uint64_t all = UINT64_MAX, before;

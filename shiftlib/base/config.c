@@ -89,7 +89,7 @@ static enum sh_atomic_home config_atomic_home(void)
 	return config_on("SHIFT_ATOMIC_HOME", true) ? SH_ATOMIC_HOME_ON : SH_ATOMIC_HOME_OFF;
 }
 
-/* It becomes a part of a file's name. */
+/* True for a name that can be a part of a file's name. */
 static bool config_is_name(const char *text)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -129,7 +129,8 @@ static bool config_exact(void)
 }
 
 /*
- * SHIFT_LOG is the log that people read. But a number is no level of that, so who gives it one means this.
+ * Reads SHIFT_WQE_LOG. A number in SHIFT_LOG, the log that people read, is no level of that, so
+ * it is taken for this.
  */
 static uint32_t config_wqe_log(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What SHIFT_* says, read once. docs/man/shift.7 describes each variable. */
+/* The settings SHIFT_*, read once. docs/man/shift.7 describes each variable. */
 #ifndef SHIFTLIB_CONFIG_H
 #define SHIFTLIB_CONFIG_H
 
@@ -17,11 +17,11 @@ struct sh_on_event_config {
 
 enum sh_gray_mode {
 	SH_GRAY_OFF,
-	SH_GRAY_WATCH, /* it is told, and nothing is done */
+	SH_GRAY_WATCH, /* told, and nothing is done */
 	SH_GRAY_ON,
 };
 
-/* Of connections to this process. */
+/* The home of atomics of connections to this process. */
 enum sh_atomic_home {
 	SH_ATOMIC_HOME_OFF,
 	SH_ATOMIC_HOME_ON,

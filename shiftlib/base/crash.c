@@ -14,8 +14,9 @@
 #include "shiftlib/base/log.h"
 
 #define CRASH_THREADS 64
-#define CRASH_STACK   65536 /* for a thread that has used up its own */
-#define CRASH_LINE    512
+/* The stack of a handler, for a thread that has used up its own. */
+#define CRASH_STACK 65536
+#define CRASH_LINE  512
 
 static const int crash_signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT };
 
@@ -147,8 +148,9 @@ static int crash_place(int number)
 }
 
 /*
- * What was before us is put back. If somebody has taken our place, and calls us as what he found there,
- * then his is not ours to take away: what we had found is called for him, as far as it can be.
+ * Puts back the disposition that was before us. If somebody has taken our place, and calls us as
+ * what he found there, then his is not ours to take away: the handler that we had found is called
+ * for him, as far as it can be.
  */
 static void crash_pass_on(int number, siginfo_t *info, void *context)
 {
@@ -168,7 +170,10 @@ static void crash_pass_on(int number, siginfo_t *info, void *context)
 	} else {
 		sigaction(number, before, NULL);
 	}
-	/* A fault happens again by itself; a signal that was sent, and abort()'s, has to be sent again. */
+	/*
+	 * A fault happens again by itself; a signal that was sent, and abort()'s, has to be sent
+	 * again.
+	 */
 	if (info->si_code <= 0)
 		syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), number, info);
 }
@@ -210,7 +215,10 @@ static int crash_find_code(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
-/* Who ignores a signal, or has set it to be the default by SA_RESETHAND and the like, keeps that. */
+/*
+ * Installs the handler. A signal that is ignored keeps its disposition, and so does one set to
+ * the default by SA_RESETHAND and the like.
+ */
 void sh_crash_install(bool wanted)
 {
 	struct sigaction action = { .sa_sigaction = crash_handle,
@@ -240,7 +248,10 @@ static void crash_unblock(void)
 	pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
 }
 
-/* Without a place it is still a thread, and only its crash is not known for ours. */
+/*
+ * Takes a place in the table. A thread without a place works all the same, and only its crash is
+ * not known for ours.
+ */
 void sh_crash_thread_begin(void)
 {
 	pid_t tid = (pid_t)syscall(SYS_gettid), none;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Dates for programs (RFC 3339, UTC, microseconds). Not by gmtime_r() and strftime(): they take a lock
- * of the C library, which a child must not inherit from one of SHIFT's threads, and look at the locale.
+ * Dates for programs (RFC 3339, UTC, microseconds). They are made without gmtime_r() and
+ * strftime(), which take a lock of the C library that a child must not inherit from one of
+ * SHIFT's threads, and look at the locale.
  */
 #ifndef SHIFTLIB_DATE_H
 #define SHIFTLIB_DATE_H

@@ -11,7 +11,10 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* fd, or another small number -> object. Readers take no lock. Two levels, as fds go up to 2^20 where most use a few. */
+/*
+ * A map from fd, or another small number, to object. Readers take no lock. Two levels, as fds go
+ * up to 2^20 where most use a few.
+ */
 #define SH_FDMAP_LEAF_BITS 10
 #define SH_FDMAP_LEAVES	   1024
 

@@ -116,7 +116,7 @@ static size_t json_utf8(const unsigned char *at)
 	return 0;
 }
 
-/* What needs no escape, from @at on: most strings are of one piece. */
+/* Returns how many bytes from @at on need no escape: most strings are of one piece. */
 static size_t json_plain(const unsigned char *at)
 {
 	size_t n = 0;
@@ -126,7 +126,7 @@ static size_t json_plain(const unsigned char *at)
 	return n;
 }
 
-/* One character as it stands in a string; how much of the text it takes. */
+/* Writes one character as it stands in a string; returns how many bytes of the text it takes. */
 static size_t json_character(const unsigned char *at, char out[JSON_CHARACTER], size_t *length)
 {
 	static const char hex[] = "0123456789abcdef";

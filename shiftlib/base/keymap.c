@@ -18,7 +18,7 @@ struct sh_keymap_table {
 	unsigned int bits;
 	/* Writer's: */
 	size_t n_used;			    /* slots not empty */
-	struct sh_keymap_table *next_spare; /* of its size */
+	struct sh_keymap_table *next_spare; /* another table of the same size */
 	_Atomic uint64_t slots[];
 };
 
@@ -204,7 +204,7 @@ static unsigned int keymap_bits_for(size_t n_keys)
 	return bits;
 }
 
-/* At most three quarters of the slots are used, so that every search ends soon. */
+/* True if at most three quarters of the slots are used, so that every search ends soon. */
 static bool keymap_has_room(const struct sh_keymap_table *table)
 {
 	return table && table->n_used < table_size(table) - table_size(table) / 4;

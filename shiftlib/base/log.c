@@ -39,7 +39,10 @@ const char *sh_log_level_name(enum sh_log_level level)
 	return (unsigned int)level < SH_LOG_LEVELS ? level_names[level] : "unknown";
 }
 
-/* At level debug each line says when: a move is a matter of microseconds. */
+/*
+ * Writes the beginning of a line. At level debug each line says when: a move is a matter of
+ * microseconds.
+ */
 static size_t log_head(char *line, size_t size, enum sh_log_level level)
 {
 	uint64_t now;
@@ -79,7 +82,10 @@ static ssize_t log_put_waiting(const char *line, size_t n)
 	return ret;
 }
 
-/* One that has room for a byte waits for that of the rest: so by a description of our own. */
+/*
+ * Writes to a terminal. A terminal with room for a byte waits for room for the rest, so a
+ * description of our own that does not wait is used.
+ */
 static ssize_t log_put_terminal(const char *line, size_t n)
 {
 	int fd = open(log_again, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -93,8 +99,9 @@ static ssize_t log_put_terminal(const char *line, size_t n)
 }
 
 /*
- * Others may have taken the room since, so a pipe or socket is asked not to wait, if this kernel knows how to;
- * O_NONBLOCK would be for all who share it. A file that grows would refuse.
+ * Writes a line without waiting. Others may have taken the room since, so a pipe or socket is
+ * asked not to wait, if this kernel knows how to; O_NONBLOCK would be for all who share it. A
+ * file that grows would refuse.
  */
 static ssize_t log_put(const char *line, size_t n)
 {
@@ -111,9 +118,9 @@ static ssize_t log_put(const char *line, size_t n)
 }
 
 /*
- * Whoever logs may hold a lock, and is a thread of a program that on stock writes nothing: so nobody waits
- * here for a reader, dies of one that has gone, or by pthread_cancel(). A SIGPIPE that comes of it is taken
- * back; one that was pending is the program's. Async-signal-safe.
+ * Writes a line, from a thread that may hold a lock, in a program that on stock writes nothing.
+ * So nobody waits here for a reader, dies of one that has gone, or by pthread_cancel(). A SIGPIPE
+ * that comes of it is taken back; one that was pending is the program's. Async-signal-safe.
  */
 static bool log_out(const char *line, size_t n)
 {
@@ -180,7 +187,7 @@ static bool log_write_line(enum sh_log_level level, const char *message, const c
 	return log_json ? log_write_json(level, message, fields) : log_write_text(level, message);
 }
 
-/* At any level: it stands for lines that would have been there. */
+/* Tells the number of lost lines, at any level: it stands for lines that would have been there. */
 static bool log_tell_lost(void)
 {
 	uint64_t lost = atomic_exchange(&log_lost, 0);
@@ -326,7 +333,10 @@ static size_t log_append(char *line, size_t at, const char *text)
 	return at;
 }
 
-/* Without the C library's printf, and without a number that only a program would want. */
+/*
+ * Writes a line without the C library's printf, and without numbers that only a program would
+ * want.
+ */
 void sh_log_crash(const char *message)
 {
 	char line[SH_LOG_JSON_MAX], date[SH_DATE_MAX];

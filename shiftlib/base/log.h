@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Log lines: "shift: LEVEL: ...", each with one write(2), so that lines of several processes do not
- * mix. To stderr, or appended to SHIFT_LOG_FILE. SHIFT_LOG=error|warn|info|debug, default warn.
- * SHIFT_LOG_FORMAT=json: an object on each line, with time, monotonic_ns, level, pid and message.
- * Any thread; errno is preserved. Never from the data path: it formats and makes system calls. What a pipe,
- * socket or terminal has no room for, or a full disk, is left out, and the next line that is written is told how
- * many.
+ * Log lines: "shift: LEVEL: ...", each with one write(2), so that lines of several processes do
+ * not mix. They go to stderr, or are appended to SHIFT_LOG_FILE. SHIFT_LOG=error|warn|info|debug,
+ * default warn. SHIFT_LOG_FORMAT=json: an object on each line, with time, monotonic_ns, level,
+ * pid and message.
+ *
+ * Any thread; errno is preserved. Never from the data path: it formats and makes system calls. A
+ * line is left out where a pipe, socket or terminal has no room for it, or the disk is full; the
+ * next line that is written says how many were.
  */
 #ifndef SHIFTLIB_LOG_H
 #define SHIFTLIB_LOG_H
@@ -16,14 +18,16 @@
 enum sh_log_level { SH_LOG_ERROR, SH_LOG_WARN, SH_LOG_INFO, SH_LOG_DEBUG, SH_LOG_LEVELS };
 
 #define SH_LOG_LINE_MAX 1024 /* bytes of a line with its newline; longer ones are cut */
-#define SH_LOG_JSON_MAX 4096 /* likewise, as JSON; a message that is cut stays a string */
+#define SH_LOG_JSON_MAX 4096 /* a line of JSON; a message that is cut stays a string */
 
 void sh_log(enum sh_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* fields: members of the object that a line is, with a comma between them; text has none. They are left
- * out where they do not fit. */
+/*
+ * Logs with fields: members of the object that a line is, with a comma between them; a line of
+ * text has none. They are left out where they do not fit.
+ */
 void sh_log_fields(enum sh_log_level level, const char *fields, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-/* At level error, from a signal handler: async-signal-safe. */
+/* Logs at level error from a signal handler: async-signal-safe. */
 void sh_log_crash(const char *message);
 int sh_log_fd(void);	     /* where lines go */
 bool sh_log_json(void);	     /* fields are shown */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What is mapped at an address. Private memory has no name that the kernel tells to everybody: what lies there now and what
- * lay there before look the same. Shared memory is named by its file.
+ * The identity of the memory at an address. Private memory has no name that the kernel tells to
+ * everybody: what lies there now and what lay there before look the same. Shared memory is named
+ * by its file.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +27,7 @@ struct mapped_query {
 	uint64_t name_addr, build_id_addr;
 };
 
-/* One mapping, or several that continue each other: then they are one piece of memory. */
+/* One mapping, or several that continue each other and so are one piece of memory. */
 struct mapped_piece {
 	bool any, shared;
 	uint64_t start, end, offset, inode;
@@ -171,7 +172,7 @@ static bool page_shared(int pagemap, uint64_t addr)
 	       word & MAPPED_PAGE_SHARED;
 }
 
-/* Of a region that a NIC has pinned, all pages are there. */
+/* Asks the pages of a region. A NIC has pinned it, so all of them are there. */
 static uint64_t mapped_looked(const void *addr, size_t length)
 {
 	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Which memory lies at an address: to notice that the process has mapped other memory there. */
+/*
+ * The identity of the memory at an address: it shows that the process has mapped other memory
+ * there.
+ */
 #ifndef SHIFTLIB_MAPPED_H
 #define SHIFTLIB_MAPPED_H
 
@@ -8,9 +11,11 @@
 #include <stdint.h>
 
 /*
- * A number for what is mapped in that range: of shared mappings file and offset, of private ones no more than that they are private.
- * It does not change when the kernel splits or merges mappings, or when their rights change. 0: not known. Any thread; system
- * calls, some microseconds; before Linux 6.11 it reads all mappings if the range begins or ends in shared ones, else none.
+ * Returns a number for what is mapped in that range: of shared mappings file and offset, of
+ * private ones no more than that they are private. It does not change when the kernel splits or
+ * merges mappings, or when their rights change. 0: not known. Any thread; system calls, some
+ * microseconds; before Linux 6.11 it reads all mappings if the range begins or ends in shared
+ * ones, else none.
  */
 uint64_t sh_mapped_identity(const void *addr, size_t length);
 

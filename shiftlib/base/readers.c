@@ -17,8 +17,9 @@ void sh_readers_uninit(struct sh_readers *readers)
 }
 
 /*
- * Left first: a reader that enters in between makes them unequal. It may be one that this thread keeps
- * from its core by its priority: then yielding is not enough.
+ * Waits for the readers of a side. `left` is read first: a reader that enters in between makes
+ * the two unequal. This thread may keep such a reader from its core by its priority: then
+ * yielding is not enough.
  */
 static void side_wait(struct sh_readers *readers, uint32_t side)
 {
@@ -33,7 +34,10 @@ static void side_wait(struct sh_readers *readers, uint32_t side)
 			nanosleep(&nap, NULL);
 }
 
-/* Both sides: a reader may have read the side before an earlier wait changed it, and enter behind. */
+/*
+ * Waits for both sides: a reader may have read the side before an earlier wait changed it, and
+ * enter behind.
+ */
 void sh_readers_wait(struct sh_readers *readers)
 {
 	pthread_mutex_lock(&readers->lock);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Readers without a lock, and who waits until none of them can still look at what was taken away
- * (sleepable RCU, in small). Whoever takes something away clears the pointer or sets the mark that
- * readers look at with atomic_store(); readers look with atomic_load() once they have entered.
- * Either a reader finds it gone, or sh_readers_wait() waits for that reader.
+ * Readers without a lock, and the wait until none of them can still look at what was taken away
+ * (sleepable RCU, in small). Whoever takes something away clears the pointer or sets the mark
+ * that readers look at with atomic_store(); readers look with atomic_load() once they have
+ * entered. Either a reader finds it gone, or sh_readers_wait() waits for that reader.
  */
 #ifndef SHIFTLIB_READERS_H
 #define SHIFTLIB_READERS_H
@@ -12,18 +12,21 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Those that enter are counted on the side of the day, so that a wait ends while others come. */
+/*
+ * A count of readers on two sides. Who enters is counted on the side of the day, so that a wait
+ * ends while others come.
+ */
 struct sh_readers {
 	_Atomic uint32_t side;
 	struct {
 		_Atomic uint32_t entered, left;
 	} count[2];
-	pthread_mutex_t lock; /* of who waits */
+	pthread_mutex_t lock; /* the waiters' lock */
 };
 
 struct sh_reader {
 	uint32_t side;
-	uint32_t number; /* of this entry */
+	uint32_t number; /* number of this entry */
 };
 
 void sh_readers_init(struct sh_readers *readers);

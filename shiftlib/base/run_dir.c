@@ -16,7 +16,10 @@ static const char *runtime_dir(void)
 	return runtime && *runtime == '/' ? runtime : NULL;
 }
 
-/* A batch system carries a login's environment to hosts where its user has no session, and this is not there. */
+/*
+ * False where this is not there: a batch system carries a login's environment to hosts where its
+ * user has no session.
+ */
 static bool is_usable(const char *runtime)
 {
 	return !access(runtime, W_OK | X_OK);

@@ -14,15 +14,15 @@
 #define RUN_DIR_SUFFIX ".sock" /* of a socket's name, behind the process id */
 
 /*
- * Where a process of user @uid puts its socket. configured: SHIFT_RUN_DIR, NULL for the default:
- * /run/shift of root; of others shift in XDG_RUNTIME_DIR, and without that, or where it cannot be written to, /tmp/shift-UID.
- * 0 or -ENAMETOOLONG.
+ * Writes where a process of user @uid puts its socket. configured: SHIFT_RUN_DIR, NULL for the
+ * default: /run/shift of root; of others shift in XDG_RUNTIME_DIR, and without that, or where it
+ * cannot be written to, /tmp/shift-UID. 0 or -ENAMETOOLONG.
  */
 int run_dir_path(const char *configured, uid_t uid, char out[RUN_DIR_MAX]);
 
 /*
- * Will another process of the same user and environment find the same? Not where XDG_RUNTIME_DIR is set and cannot be used now: it
- * comes and goes with his sessions.
+ * Will another process of the same user and environment find the same directory? Not where
+ * XDG_RUNTIME_DIR is set and cannot be used now: it comes and goes with the user's sessions.
  */
 bool run_dir_is_sure(const char *configured, uid_t uid);
 

@@ -95,8 +95,9 @@ static void __attribute__((format(printf, 1, 2))) settings_complain(const char *
 	va_start(args, format);
 	n = vsnprintf(settings.complaints + used, cap, format, args);
 	va_end(args);
+	/* the complaints before it are enough to begin with */
 	if (n < 0 || (size_t)n + 1 >= cap)
-		settings.complaints[used] = '\0'; /* those before it are enough to begin with */
+		settings.complaints[used] = '\0';
 	else
 		strcat(settings.complaints + used, "\n");
 }
@@ -147,7 +148,10 @@ static void settings_parse(char *text)
 	}
 }
 
-/* It may switch on what reads and redirects a program's traffic: nobody else may write it. */
+/*
+ * True for a file that nobody else may write: it may switch on what reads and redirects a
+ * program's traffic.
+ */
 static bool settings_believed(const struct stat *st, bool configured)
 {
 	bool owned = !st->st_uid || (configured && st->st_uid == geteuid());
@@ -260,8 +264,10 @@ bool sh_settings_match(const char *list, const char *exe, const char *name)
 	return found;
 }
 
-/* In the private directory, the link to the library underneath lies beside this one; during an update of
- * that it may lead nowhere. */
+/*
+ * True if this library is in its private directory, where the link to the library underneath lies
+ * beside it. During an update of that the link may lead nowhere.
+ */
 static bool settings_private(void)
 {
 	char beside[PATH_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What SHIFT is told: SHIFT_* of the environment, and behind it the same names in /etc/shift.conf
- * (docs/man/shift.conf.5), lines of NAME = VALUE. Read once, when first asked.
+ * The settings that SHIFT is given: SHIFT_* of the environment, and behind it the same names in
+ * /etc/shift.conf (docs/man/shift.conf.5), lines of NAME = VALUE. Read once, when first asked.
  */
 #ifndef SHIFTLIB_SETTINGS_H
 #define SHIFTLIB_SETTINGS_H
@@ -10,9 +10,9 @@
 #include <stddef.h>
 
 /*
- * Its value, or NULL if it is not set or empty. From the environment it is the environment's own
- * memory, which programs overwrite: copy what is kept. A setuid program's environment is not believed;
- * the file is root's, and is. Any thread.
+ * Returns a setting's value, or NULL if it is not set or empty. A value from the environment is
+ * the environment's own memory, which programs overwrite: copy what is kept. A setuid program's
+ * environment is not believed; the file is root's, and is. Any thread.
  */
 const char *sh_setting(const char *name);
 
@@ -27,8 +27,9 @@ bool sh_settings_wanted(void);
 const char *sh_settings_file(bool *read, const char **complaints);
 
 /*
- * True: list, names or patterns (fnmatch) with blanks or commas between them, has the program whose
- * file is exe (absolute) and that was called as name. A pattern with a slash is held against the path.
+ * True if list, names or patterns (fnmatch) with blanks or commas between them, has the program
+ * whose file is exe (absolute) and that was called as name. A pattern with a slash is held
+ * against the path.
  */
 bool sh_settings_match(const char *list, const char *exe, const char *name);
 

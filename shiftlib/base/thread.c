@@ -16,7 +16,8 @@
 #include "shiftlib/base/util.h"
 
 #define THREAD_NICE_URGENT -20
-#define THREAD_STACK	   (2ul << 20) /* not what the program may have set for its own (ulimit -s) */
+/* Our stack, not what the program may have set for its own (ulimit -s). */
+#define THREAD_STACK (2ul << 20)
 
 static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 static bool thread_priorities;
@@ -58,8 +59,9 @@ static bool thread_is_real_time(void)
 }
 
 /*
- * A real-time policy is not inherited: behind a poller of the same priority such a thread never runs, while the kernel
- * gives a few per cent of each core to ordinary ones.
+ * Makes the policy an ordinary one. A real-time policy is not inherited: behind a poller of the
+ * same priority such a thread never runs, while the kernel gives a few per cent of each core to
+ * ordinary ones.
  */
 static int thread_attr(pthread_attr_t *attr)
 {
@@ -76,7 +78,10 @@ static int thread_attr(pthread_attr_t *attr)
 	return ret;
 }
 
-/* Thread-local storage of all libraries lies in the stack, too: if there is more than that, the default may have room. */
+/*
+ * Makes a thread. Thread-local storage of all libraries lies in the stack, too: if there is more
+ * than that, the default may have room.
+ */
 static int thread_make(pthread_t *thread, pthread_attr_t *attr, void *(*run)(void *arg), void *arg)
 {
 	size_t usual;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The shell's clock, its source of unguessable numbers, errors. The core knows none of them. */
+/* The shell's clock, its source of unguessable numbers, and errors. The core knows none of them. */
 #ifndef SHIFTLIB_UTIL_H
 #define SHIFTLIB_UTIL_H
 
@@ -24,10 +24,11 @@ static inline uint64_t sh_now_ns(void)
 }
 
 /*
- * For instance numbers, nonces and queue keys: must differ between processes that start together,
- * and not be guessed. Without getrandom() neither can be promised, so the process ends.
+ * Draws random bytes for instance numbers, nonces and queue keys: they must differ between
+ * processes that start together, and not be guessed. Without getrandom() neither can be promised,
+ * so the process ends.
  */
-static inline void sh_random(void *buf, size_t length) /* at most 256 bytes, so never in part */
+static inline void sh_random(void *buf, size_t length) /* 256 bytes at most, so never in part */
 {
 	ssize_t n;
 
@@ -46,16 +47,16 @@ static inline uint64_t sh_random_u64(void)
 	return value;
 }
 
-/* Behind a call that may fail without saying why. */
+/* Returns -errno behind a call that may fail without saying why. */
 static inline int sh_errno_or(int fallback)
 {
 	return errno ? -errno : -fallback;
 }
 
 /*
- * What a command on a dead device fails with: of one that was taken away EIO (uverbs); of one with an
- * internal error EIO (mlx5 before Linux 5.17) or ENOLINK, and ENXIO where its command interface is down
- * (mlx5: mlx5_internal_err_ret_value).
+ * True for the errors of a command on a dead device: EIO where it was taken away (uverbs); EIO
+ * (mlx5 before Linux 5.17) or ENOLINK where it has an internal error, and ENXIO where its command
+ * interface is down (mlx5: mlx5_internal_err_ret_value).
  */
 static inline bool sh_dead_device_error(int err)
 {

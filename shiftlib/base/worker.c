@@ -26,12 +26,12 @@ struct sh_worker {
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* a job came, or the state changed */
 	pthread_cond_t ended;	/* has_thread became false */
-	/* Under lock: */
+	/* guarded by lock: */
 	enum worker_state state;
 	bool has_thread;
-	bool napping; /* it looks by itself soon: who is patient need not wake it */
+	bool napping; /* looking by itself soon: a patient job need not wake it */
 	struct job_queue urgent, background;
-	struct job_queue patient; /* behind those in the background, once it has napped */
+	struct job_queue patient; /* jobs behind those in the background, once it has napped */
 	pthread_t thread;
 	char name[16];
 	/* Written by the thread, read by any. */
@@ -140,9 +140,9 @@ static void worker_nap_locked(struct sh_worker *worker)
 }
 
 /*
- * Next job; NULL: the thread shall end. nap: one has just run. Those that are patient do not follow at once,
- * also if they are there: an application that destroys things in turns sends an urgent one next, which
- * would wait for them.
+ * Returns the next job; NULL: the thread shall end. nap: a job has just run. Patient jobs do not
+ * follow at once, even if they are there: an application that destroys things in turns sends an
+ * urgent one next, which would wait for them.
  */
 static struct sh_job *worker_wait(struct sh_worker *worker, bool nap)
 {

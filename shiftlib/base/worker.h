@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A thread per NIC for verbs that may block: a command on a sick NIC can hang for a minute, and
- * only that NIC's worker may wait for it.
+ * A worker: a thread per NIC for verbs that may block. A command on a sick NIC can hang for a
+ * minute, and only that NIC's worker may wait for it.
  */
 #ifndef SHIFTLIB_WORKER_H
 #define SHIFTLIB_WORKER_H
@@ -19,13 +19,13 @@ struct sh_worker;
  * behind (sh_worker_stop): what such a job points to must live for ever.
  */
 struct sh_job {
-	void (*fn)(struct sh_job *job);	  /* on the worker; may block */
-	void (*done)(struct sh_job *job); /* on the worker after fn; NULL: nothing to do */
+	void (*fn)(struct sh_job *job);	  /* run on the worker; may block */
+	void (*done)(struct sh_job *job); /* run on the worker after fn; NULL: nothing to do */
 	bool urgent; /* before all that are not; first come first served each */
 	/*
-	 * It may wait SH_WORKER_NAP_NS, so that a thread that gives many of them away one by one does
-	 * not wake the worker, by a system call of its own, for each; and for an urgent one that may
-	 * come meanwhile. Among those that are not urgent it keeps its place.
+	 * A patient job may wait SH_WORKER_NAP_NS, so that a thread that gives many of them away
+	 * one by one does not wake the worker, by a system call of its own, for each; and for an
+	 * urgent job that may come meanwhile. Among those that are not urgent it keeps its place.
 	 */
 	bool patient;
 	bool canceled;	     /* out: fn was not run, as the worker is stopping */
@@ -51,22 +51,27 @@ void sh_worker_hurry(struct sh_worker *worker);
 bool sh_worker_empty(struct sh_worker *worker);
 
 /*
- * Since when its present command is under way (sh_now_ns clock); 0: none is. A job's fn() counts as one;
- * where it gives several, or done() gives some, it says so. Any thread, no lock.
+ * Returns since when the worker's present command is under way (sh_now_ns clock); 0: none is. A
+ * job's fn() counts as one; where it gives several, or done() gives some, it says so. Any thread,
+ * no lock.
  */
 uint64_t sh_worker_busy_since_ns(const struct sh_worker *worker);
 /* When the fn() of a job returned last; 0: none has. Any thread, no lock. */
 uint64_t sh_worker_returned_ns(const struct sh_worker *worker);
 
-/* On a worker, in a job: a command begins now, or has returned. In other threads: nothing. */
+/*
+ * Say, on a worker in a job, that a command begins now, or has returned. They do nothing in other
+ * threads.
+ */
 void sh_worker_command_begin(void);
 void sh_worker_command_end(void);
 
 /*
- * Runs what is queued, then ends and frees the worker: 0. If that takes longer than timeout_ns, the
- * queued jobs are canceled on this thread (done() with canceled set), and the thread is left behind:
- * -ETIMEDOUT. Should its command ever return, it ends without calling done(), unless it was in
- * done() already. Not from the worker itself. Either way the worker must not be used again.
+ * Runs what is queued, then ends and frees the worker: 0. If that takes longer than timeout_ns,
+ * the queued jobs are canceled on this thread (done() with canceled set), and the thread is left
+ * behind: -ETIMEDOUT. Should its command ever return, it ends without calling done(), unless it
+ * was in done() already. Not from the worker itself. Either way the worker must not be used
+ * again.
  */
 int sh_worker_stop(struct sh_worker *worker, uint64_t timeout_ns);
 
