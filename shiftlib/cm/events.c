@@ -41,7 +41,10 @@ static void id_forget(struct cm_id *entry)
 	free(entry);
 }
 
-/* Its events go on to be judged, by what its program was told; none is made up any more. */
+/*
+ * Makes up no more events for an id; its own events go on to be judged, by what its program was
+ * told.
+ */
 static void id_dies(struct cm_id *entry)
 {
 	id_leave_qp(entry);
@@ -222,7 +225,10 @@ static struct rdma_cm_event *given_directly(const struct rdma_event_channel *cha
 	return event;
 }
 
-/* What is for the program, or NULL. A thread that is cancelled ends where it waits, and not with an event that it has read. */
+/*
+ * Returns what is for the program, or NULL. A thread that is cancelled ends where it waits, and
+ * not with an event that it has read.
+ */
 static struct rdma_cm_event *taken(const struct shift_cm_real *real, struct rdma_cm_event *event)
 {
 	int state;
@@ -239,9 +245,10 @@ static struct rdma_cm_event *taken(const struct shift_cm_real *real, struct rdma
 }
 
 /*
- * Where an event is taken, its channel was readable for nothing. A thread that waits in here for the next one goes on to
- * do so. One that polls before it calls must not wait: others may need it, as rclose() needs the thread of librsocket. It
- * is known by this: it has never called while there was nothing to read.
+ * True in a thread that waits in here for its next event. Where an event is taken, its channel
+ * was readable for nothing: such a thread goes on to wait. A thread that polls before it calls
+ * must not wait: others may need it, as rclose() needs the thread of librsocket. It is known by
+ * this: it has never called while there was nothing to read.
  */
 static _Thread_local bool waits_inside;
 
@@ -356,7 +363,10 @@ static void hand_over(struct cm_id *entry)
 		made_disconnected(entry);
 }
 
-/* A peer whose kernel said goodbye for it, and that was heard of since, lives and has lost its NIC only. */
+/*
+ * Forgets the kept events of a peer that lives: its kernel said goodbye for it, it was heard of
+ * since, and it has lost its NIC only.
+ */
 static void forget_kept(struct cm_id *entry)
 {
 	entry->apart |= (entry->kept >> RDMA_CM_EVENT_DISCONNECTED) & 1;
@@ -365,7 +375,10 @@ static void forget_kept(struct cm_id *entry)
 	entry->due_at = 0;
 }
 
-/* The program waits for the kernel's word as long as it has its id; one whose peer went, not so long. */
+/*
+ * Waits for the kernel's word, for as long as the program has its id; for an end whose peer went,
+ * not so long.
+ */
 static void wait_on(struct cm_id *entry)
 {
 	entry->due_at = 0;
@@ -406,8 +419,9 @@ uint64_t sh_cm_events_run(uint64_t now)
 }
 
 /*
- * An event that another thread has read just now is not acknowledged yet: the id is known until librdmacm,
- * which waits for that, has destroyed it. Else an end that was told would be told again.
+ * Destroys an id, which is known until librdmacm has done so: librdmacm waits for an event that
+ * another thread has read just now and not acknowledged. Else an end that was told would be told
+ * again.
  */
 int sh_cm_events_destroy(const struct shift_cm_real *real, struct rdma_cm_id *id)
 {

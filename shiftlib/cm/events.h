@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The events of librdmacm on their way to the program: some are taken away, some are made up. A made-up event
- * comes when the kernel has woken its channel: by an id of ours on that channel (a poke), which resolves an
- * address of this host and is gone again.
+ * The events of librdmacm on their way to the program: some are taken away, some are made up. A
+ * made-up event comes when the kernel has woken its channel: by an id of ours on that channel (a
+ * poke), which resolves an address of this host and is gone again.
  */
 #ifndef SHIFTLIB_CM_EVENTS_H
 #define SHIFTLIB_CM_EVENTS_H
@@ -14,21 +14,28 @@
 
 struct ibv_qp;
 
-/* What is asked of the rest. Its lock is taken before ours, and never over a call to librdmacm. */
+/*
+ * The questions to the rest of SHIFT. The oracle's lock is taken before ours, and never over a
+ * call to librdmacm.
+ */
 struct sh_cm_oracle {
 	void (*lock)(void);
 	void (*unlock)(void);
-	/* With its lock held. */
+	/* called with the oracle's lock held: */
 	bool (*knows)(const struct ibv_qp *qp); /* and tells when it goes */
 	enum sh_cm_standing (*standing)(const struct ibv_qp *qp);
-	void (*doubt)(const struct ibv_qp *qp, uint64_t until); /* does its peer live? */
-	uint64_t (*heard_at)(
-		const struct ibv_qp *qp); /* from the peer's instance, last; 0: never */
-	/* Its default path has a fault, or it has left that path: the kernel's word may not come. */
+	/* Asks soon whether its peer lives. */
+	void (*doubt)(const struct ibv_qp *qp, uint64_t until);
+	/* Time at which the peer's instance was last heard of; 0: never. */
+	uint64_t (*heard_at)(const struct ibv_qp *qp);
+	/*
+	 * True if its default path has a fault, or it has left that path: the kernel's word may
+	 * not come.
+	 */
 	bool (*fault)(const struct ibv_qp *qp);
 	void (*wake_at)(uint64_t at); /* sh_cm_events_run() is due then */
 	void (*thread_inside)(void);
-	/* Without any lock: would a thread that polls the channel find something? */
+	/* Called without any lock: would a thread that polls the channel find something? */
 	bool (*readable)(const struct rdma_event_channel *channel);
 	uint64_t patience_ns; /* a peer that lives is heard of in this time */
 };
@@ -37,9 +44,9 @@ struct sh_cm_oracle {
 void sh_cm_events_reset(const struct sh_cm_oracle *oracle);
 /* The connection of that QP is over, and the peer has said so. Oracle's lock held. */
 void sh_cm_events_ended(const struct ibv_qp *qp);
-/* Likewise: it is destroyed. */
+/* The QP is destroyed. Oracle's lock held. */
 void sh_cm_events_qp_gone(const struct ibv_qp *qp);
-/* Oracle's lock held. When it is due next; 0: never. */
+/* Does what is due. Returns when it is due next; 0: never. Oracle's lock held. */
 uint64_t sh_cm_events_run(uint64_t now);
 
 int sh_cm_events_get(const struct shift_cm_real *real, struct rdma_event_channel *channel,

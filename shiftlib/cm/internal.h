@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Between events.c and made.c: ids, made-up events, and the lock of both. */
+/* The insides of events.c and made.c: ids, made-up events, and the lock of both. */
 #ifndef SHIFTLIB_CM_INTERNAL_H
 #define SHIFTLIB_CM_INTERNAL_H
 
@@ -16,23 +16,23 @@ struct cm_id {
 	struct rdma_cm_id *id;
 	const struct ibv_qp *qp; /* NULL: destroyed */
 	bool leaves, told;
-	bool ending;	/* it is over, says SHIFT, and the kernel is to tell it */
-	uint32_t waits; /* ... so often it is waited for that yet */
+	bool ending;	/* over, says SHIFT, and the kernel is to tell it */
+	uint32_t waits; /* ... number of times that this is waited for yet */
 	bool faulted;	/* there was a fault when an event was kept */
-	uint32_t
-		kept; /* the ledger: bits of events that the program is owed, if they are of no fault */
-	int status;   /* of the last one of these */
-	bool removed; /* with its device: the kernel knows it no more */
+	/* The ledger: bits of events that the program is owed, unless a fault has caused them. */
+	uint32_t kept;
+	int status;   /* status of the last of these */
+	bool removed; /* removed with its device: the kernel knows it no more */
 	bool dying; /* being destroyed: who does that frees it; its late events are judged still */
-	bool apart; /* what the kernel says of its end is not what the program heard */
+	bool apart; /* true if the kernel's word of its end is not what the program heard */
 	uint64_t due_at; /* asked, or leaving: decided then; 0: nothing is open */
-	uint64_t since;	 /* it is open */
+	uint64_t since;	 /* time at which it was opened */
 };
 
 enum cm_made_state {
 	CM_POKING, /* a job has it */
 	CM_POKED,  /* the kernel will wake the channel */
-	CM_DIRECT, /* it could not: whoever asks next gets it */
+	CM_DIRECT, /* the poke failed: whoever asks next gets it */
 	CM_GIVEN,  /* the program has it, and will acknowledge it */
 };
 
@@ -51,7 +51,7 @@ struct cm_state {
 	pthread_mutex_t lock;
 	pthread_cond_t poked; /* a job is through with its channel */
 	struct sh_cm_oracle oracle;
-	const struct shift_cm_real *real; /* as last called with: there is one */
+	const struct shift_cm_real *real; /* the verbs of the last call: there are some */
 	struct list_node ids, made;
 	struct sh_table by_id, by_qp;
 	struct sh_worker *worker;
@@ -62,11 +62,17 @@ extern struct cm_state sh_cm;
 
 /* made.c; lock held. The program gets such an event of that id. */
 void sh_cm_made_up(struct cm_id *entry, enum rdma_cm_event_type type, int status);
-/* For that channel, in that state; NULL: there is none. */
+/* Returns a made-up event for that channel, in that state; NULL: none. */
 struct cm_made *sh_cm_made_next(const struct rdma_event_channel *channel, enum cm_made_state state);
-/* The one that the channel was woken for; NULL: it has gone with its id. Lock given up meanwhile. */
+/*
+ * Returns the event that the channel was woken for; NULL: it has gone with its id. Lock given up
+ * meanwhile.
+ */
 struct cm_made *sh_cm_made_poked(const struct rdma_event_channel *channel);
-/* Behind each of these, no job uses the id's channel, or its former one. Lock given up meanwhile. */
+/*
+ * Drop an id's events, or send them where the id went. Afterwards no job uses the id's channel, or
+ * its former one. Lock given up meanwhile.
+ */
 void sh_cm_made_drop(const struct rdma_cm_id *id);
 void sh_cm_made_follow(const struct rdma_cm_id *id);
 

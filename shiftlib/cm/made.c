@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Made-up events: they wake their channel, are found by who reads it, and go along with their id. */
+/*
+ * Made-up events: they wake their channel, are found by who reads it, and go along with their id.
+ */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -46,7 +48,10 @@ static void poke_done(struct sh_job *job)
 	pthread_mutex_unlock(&sh_cm.lock);
 }
 
-/* Lock held. librdmacm may be migrating the id: behind that sh_cm_made_follow() sees that it goes where that went. */
+/*
+ * Lock held. librdmacm may be migrating the id: behind that sh_cm_made_follow() sees that it goes
+ * where that went.
+ */
 static void made_send(struct cm_made *made)
 {
 	made->channel = __atomic_load_n(&made->event.id->channel, __ATOMIC_RELAXED);
@@ -114,7 +119,7 @@ static struct cm_made *made_of(const struct rdma_cm_id *id)
 	return NULL;
 }
 
-/* Behind it, no job uses its channel, which may go next. */
+/* Drops the events of an id. Afterwards no job uses its channel, which may go next. */
 void sh_cm_made_drop(const struct rdma_cm_id *id)
 {
 	struct cm_made *made;
@@ -139,7 +144,10 @@ static struct cm_made *made_elsewhere(const struct rdma_cm_id *id)
 	return NULL;
 }
 
-/* As the kernel's own events do. Behind it, no job uses the old channel, whose poke wakes for nothing. */
+/*
+ * Sends an id's events to its new channel, as the kernel's own events go. Afterwards no job uses
+ * the old channel, whose poke wakes for nothing.
+ */
 void sh_cm_made_follow(const struct rdma_cm_id *id)
 {
 	struct cm_made *made;

@@ -55,7 +55,7 @@ static bool cm_readable(const struct rdma_event_channel *channel)
 	return poll(&fd, 1, 0) > 0;
 }
 
-/* Who has no work is pinged seldom: now it matters whether it lives. */
+/* Asks a peer soon. A peer without work is pinged seldom: now it matters whether it lives. */
 static void cm_doubt(const struct ibv_qp *real, uint64_t until)
 {
 	const struct sh_qp *qp = sh_table_get(&sh_objects.by_qp, real);

@@ -17,8 +17,8 @@ static bool carried(const struct sh_cm_known *known)
 }
 
 /*
- * From the peer's kernel: of its program's own will, or as that is gone, or only its NIC. What was told
- * once is not told again.
+ * Judges the goodbye of the peer's kernel: it comes of its program's own will, or as the program
+ * is gone, or only its NIC. An end that was told once is not told again.
  */
 static enum sh_cm_verdict judge_disconnected(const struct sh_cm_known *known)
 {
@@ -36,8 +36,9 @@ static enum sh_cm_verdict judge_path(const struct sh_cm_known *known)
 }
 
 /*
- * The end of a connection is the kernel's to tell, where its word can come: made up as well, it would come twice. What
- * was kept for a fault that never showed is the program's.
+ * Decides on kept events. The end of a connection is the kernel's to tell, where its word can
+ * come: made up as well, it would come twice. What was kept for a fault that never showed is the
+ * program's.
  */
 enum sh_cm_end sh_cm_decide(const struct sh_cm_known *known, bool ending, bool alive)
 {
@@ -53,7 +54,7 @@ enum sh_cm_verdict sh_cm_judge(enum rdma_cm_event_type event, const struct sh_cm
 	case RDMA_CM_EVENT_ADDR_CHANGE:
 	case RDMA_CM_EVENT_UNREACHABLE: return judge_path(known);
 	case RDMA_CM_EVENT_DEVICE_REMOVAL: return carried(known) ? SH_CM_TAKE : SH_CM_PASS;
-	/* Of an end that the program did not hear of, or not from the kernel. */
+	/* the end of an id whose program did not hear of it, or not from the kernel */
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT: return known->orphan ? SH_CM_TAKE : SH_CM_PASS;
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 	case RDMA_CM_EVENT_ADDR_ERROR:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What a program is told of an event of librdmacm's. Pure. */
+/* The rules of what a program is told of an event of librdmacm's. Pure. */
 #ifndef SHIFTLIB_CM_RULES_H
 #define SHIFTLIB_CM_RULES_H
 
@@ -16,25 +16,29 @@ enum sh_cm_verdict {
 enum sh_cm_standing {
 	SH_CM_FOREIGN, /* SHIFT masks no fault of it: there is none, or it is not protected */
 	SH_CM_ALIVE,   /* protected, and both ends go on */
-	SH_CM_ENDED,   /* it was, and one end has said that it is over */
+	SH_CM_ENDED,   /* no longer protected: one end has said that it is over */
 };
 
-/* Of one id. */
+/* The state of one id. */
 struct sh_cm_known {
 	enum sh_cm_standing standing;
 	bool established;
-	bool leaves; /* its program has called rdma_disconnect() */
-	bool told;   /* its program has heard of the end */
+	bool leaves; /* the program has called rdma_disconnect() */
+	bool told;   /* true if its program has heard of the end */
 	bool orphan; /* the kernel has given it up, or was told by the peer's to */
-	bool fault; /* of the path that the kernel knows is under way, or the connection has left it */
+	/*
+	 * A fault of the path that the kernel knows is under way, or the connection has left that
+	 * path.
+	 */
+	bool fault;
 };
 
 enum sh_cm_verdict sh_cm_judge(enum rdma_cm_event_type event, const struct sh_cm_known *known);
 
-/* What becomes of events that were kept, when it is time to decide. */
+/* The fate of events that were kept, when it is time to decide. */
 enum sh_cm_end {
 	SH_CM_HAND_OVER,
-	SH_CM_FORGET, /* they were part of a fault that the connection outlives */
+	SH_CM_FORGET, /* part of a fault that the connection outlives */
 	SH_CM_WAIT,   /* nothing was kept yet: the kernel's own word is to come */
 };
 

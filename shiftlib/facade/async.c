@@ -42,7 +42,7 @@ struct sh_async {
 };
 
 static const struct shift_real *real;
-static struct sh_fdmap contexts; /* by cmd_fd, as async_fd changes */
+static struct sh_fdmap contexts; /* found by cmd_fd, as async_fd changes */
 
 void sh_async_setup(const struct shift_real *verbs)
 {
@@ -96,7 +96,10 @@ static uint32_t more_room(uint32_t room)
 	return room ? 2 * room : 64;
 }
 
-/* A place more. The kernel's own queue has no bound, and a job's hundreds of queue pairs may end at once. */
+/*
+ * Makes a place more. The kernel's own queue has no bound, and a job's hundreds of queue pairs
+ * may end at once.
+ */
 static int queue_grow(struct sh_async *async)
 {
 	uint32_t room = more_room(async->room);
@@ -383,7 +386,7 @@ int sh_async_push(struct sh_async *async, const struct ibv_async_event *event, b
 	int state = async_lock(async);
 	int ret = push_locked(async, event, read_from_real);
 
-	/* Under the lock: a destroy that is under way waits for this acknowledgement and frees. */
+	/* The lock is still held: a destroy that is under way waits for this acknowledgement. */
 	if (ret && read_from_real)
 		real_ack(event);
 	async_unlock(async, state);

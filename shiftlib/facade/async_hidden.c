@@ -10,7 +10,11 @@
 
 struct sh_hidden_object {
 	struct sh_event_about about;
-	int32_t more; /* so many more libibverbs has to be told of than the application acknowledged */
+	/*
+	 * Events that libibverbs has to be told of, beyond those that the application
+	 * acknowledged.
+	 */
+	int32_t more;
 	bool settled;
 };
 

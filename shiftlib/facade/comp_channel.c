@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Completion channels as the application sees them: their making, and where their events come from. */
+/*
+ * Completion channels as the application sees them: their making, and where their events come
+ * from.
+ */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>

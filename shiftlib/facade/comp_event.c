@@ -9,13 +9,14 @@
 
 #define IN_A_ROW_MAX 16
 
-/* ---- edges ---------------------------------------------------------------------------------------------- */
+/* ---- edges ---------------------------------------------------------------------------------- */
 
 /*
- * On stock a completion queue has told of itself once until that is read, and who waits for edges (EPOLLET) and reads one event at
- * each goes by that. Here another NIC, or software, may have told of the same queue: two events, and one edge if they came
- * together. What is left unread gets an edge of its own: a descriptor that is added to an epoll when it is readable gives one,
- * as one that is changed while it waits to be looked at does not.
+ * Gives an edge to what is left unread. On stock a completion queue has told of itself once until
+ * that is read, and who waits for edges (EPOLLET) and reads one event at each goes by that. Here
+ * another NIC, or software, may have told of the same queue: two events, and one edge if they
+ * came together. A descriptor that is added to an epoll when it is readable gives an edge, while
+ * one that is changed while it waits to be looked at does not.
  */
 static __attribute__((noinline, cold)) void edge_again(struct sh_comp_channel *ch)
 {
@@ -32,7 +33,7 @@ static __attribute__((noinline, cold)) void edge_again(struct sh_comp_channel *c
 		if (!(fds[i].revents & POLLIN))
 			continue;
 		epoll_ctl(ch->facade.fd, EPOLL_CTL_DEL, fds[i].fd, NULL);
-		/* its place may be another's for a moment */
+		/* another descriptor may have its place for a moment */
 		while ((ret = sh_channel_watch(ch, fds[i].fd)) == -ENOMEM || ret == -ENOSPC)
 			poll(NULL, 0, 1);
 		break;
@@ -42,7 +43,7 @@ static __attribute__((noinline, cold)) void edge_again(struct sh_comp_channel *c
 	errno = saved;
 }
 
-/* ---- software events ----------------------------------------------------------------------------------- */
+/* ---- software events ------------------------------------------------------------------------ */
 
 /*
  * The count is written behind the push: who reads a count finds an event in line. `queued` is set
@@ -136,8 +137,8 @@ static int raised_take(struct sh_comp_channel *ch, struct ibv_cq **cq)
 }
 
 /*
- * The provider must hear of an event of a CQ that it arms itself; only libibverbs can tell it, as it
- * reads it. It is one, behind the other's back.
+ * Tells the provider of an event of a CQ that it arms itself; only libibverbs can do that, as it
+ * reads the event. So libibverbs reads it again, from an eventfd of our own.
  */
 static __attribute__((noinline, cold)) void event_replay(struct sh_comp_channel *ch,
 							 struct ibv_cq *cq)
@@ -157,8 +158,9 @@ static __attribute__((noinline, cold)) void event_replay(struct sh_comp_channel 
 }
 
 /*
- * Of a CQ that its provider arms. An arming is noted when the provider has done it: one that is forgotten here
- * was done before the provider hears of this event, so the event answers it.
+ * Handles the event of a CQ that its provider arms. An arming is noted when the provider has done
+ * it: an arming that is forgotten here was done before the provider hears of this event, so the
+ * event answers it.
  */
 static __attribute__((noinline, cold)) void
 event_provider(struct sh_comp_channel *ch, struct sh_cq_feed *feed, struct ibv_cq *cq)
@@ -176,7 +178,10 @@ event_provider(struct sh_comp_channel *ch, struct sh_cq_feed *feed, struct ibv_c
 	edge_again(ch);
 }
 
-/* Of a CQ that is being destroyed: nobody shall hear of it. libibverbs waits for this one. */
+/*
+ * Drops an event of a CQ that is being destroyed: nobody shall hear of it. libibverbs waits for
+ * this one.
+ */
 static __attribute__((noinline, cold)) int event_drop(struct sh_cq_feed *feed)
 {
 	sh_event_drop(feed);
@@ -191,8 +196,9 @@ static __attribute__((noinline, cold)) int read_error(ssize_t got)
 }
 
 /*
- * What the kernel gives is struct ib_uverbs_comp_event_desc: libibverbs' struct ibv_cq. 0: *cq is
- * for the application; -EINTR: an event that nobody shall hear of; -EAGAIN or the error of the read.
+ * Takes one event of a source. The kernel gives struct ib_uverbs_comp_event_desc: libibverbs'
+ * struct ibv_cq. 0: *cq is for the application; -EINTR: an event that nobody shall hear of;
+ * -EAGAIN or the error of the read.
  */
 static inline __attribute__((always_inline)) int event_take(struct sh_comp_channel *ch,
 							    uint32_t source, struct ibv_cq **cq)
@@ -228,7 +234,7 @@ static inline __attribute__((always_inline)) int event_take(struct sh_comp_chann
 	return 0;
 }
 
-/* It is another source's turn: the next one that has a device. */
+/* Passes the turn to the next source that has a device. */
 static __attribute__((noinline)) void turn_pass(struct sh_comp_channel *ch, uint32_t source)
 {
 	uint32_t n = atomic_load(&ch->n_sources), next = source;
@@ -246,15 +252,16 @@ static inline __attribute__((always_inline)) int source_take(struct sh_comp_chan
 	int ret = event_take(ch, source, cq);
 
 	sh_reader_leave(&ch->readers, me);
-	/* events usually come from one NIC: a look at another's source first is a call for nothing */
+	/* Most events come from one NIC: a look at another's source first is a wasted call. */
 	if (unlikely(me.number % IN_A_ROW_MAX == IN_A_ROW_MAX - 1))
 		turn_pass(ch, source);
 	return ret;
 }
 
 /*
- * A source that fails belongs to a device that is gone. While another NIC stands by for a connection of the channel, or the
- * connection waits for one, that is a fault to be masked, and the source must not keep the fd readable; else it is the
+ * True if a failed source is masked. Such a source belongs to a device that is gone. While
+ * another NIC stands by for a connection of the channel, or the connection waits for one, that is
+ * a fault to be masked, and the source must not keep the fd readable; else it is the
  * application's to know, as on stock.
  */
 static __attribute__((noinline, cold)) bool source_masked(struct sh_comp_channel *ch,

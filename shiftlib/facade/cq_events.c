@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What a CQ owes and is owed of completion events, until it is destroyed. */
+/* The account of a CQ's completion events, until it is destroyed. */
 #include <errno.h>
 #include "providers/engine.h"
 #include "shiftlib/facade/internal.h"
@@ -65,7 +65,7 @@ void sh_cq_events_uninit(struct sh_cq_events *events)
 
 	if (!ch)
 		return;
-	/* its handle may be another CQ's by now */
+	/* another CQ may have its handle by now */
 	sh_fdmap_drop(&ch->cqs, events->handle, events);
 	sh_readers_wait(&ch->readers);
 	refcnt_add(ch, -1);
@@ -103,7 +103,10 @@ void sh_cq_events_armed(const struct ibv_cq *cq, bool solicited)
 				solicited ? SH_CQ_ARMED_SOLICITED : SH_CQ_ARMED_ANY);
 }
 
-/* The barrier is between the engine's CQ, which is shown by now, and what is read here: see cq_armed. */
+/*
+ * Returns what was before the engine. The barrier is between the engine's CQ, which is shown by
+ * now, and what is read here: see cq_armed.
+ */
 struct sp_cq_past sh_cq_events_past(struct sh_cq_events *events)
 {
 	uint32_t armed;
@@ -133,7 +136,10 @@ static uint32_t feed_settle(struct sh_cq_feed *feed)
 	return delivered;
 }
 
-/* What was handed out and not acknowledged yet is the application's debt all the same. */
+/*
+ * Settles a shadow's events. Those handed out and not acknowledged yet are the application's debt
+ * all the same.
+ */
 void sh_cq_feed_settle(struct sh_cq_feed *feed)
 {
 	struct sh_comp_channel *ch = feed->events->channel;
@@ -164,7 +170,7 @@ static void events_take_back(struct sh_comp_channel *ch, struct sh_cq_events *ev
 	pthread_mutex_unlock(&ch->lock);
 }
 
-/* By the application, which may be just about to acknowledge. Facade's lock held. */
+/* The count of the application, which may be just about to acknowledge. Facade's lock held. */
 static uint32_t cq_completed(const struct sh_cq_events *events)
 {
 	if (!events->shown)
@@ -187,7 +193,10 @@ static bool events_settled(struct sh_comp_channel *ch, struct sh_cq_events *even
 	return settled;
 }
 
-/* Who acknowledges counts, and then looks whether anybody waits; here it is the other way round. */
+/*
+ * Waits until all is acknowledged. Who acknowledges counts, and then looks whether anybody waits;
+ * here it is the other way round.
+ */
 static void settle_wait(struct sh_comp_channel *ch, struct sh_cq_events *events)
 {
 	int state;
@@ -213,7 +222,10 @@ static void events_close(struct sh_comp_channel *ch, struct sh_cq_events *events
 	pthread_mutex_unlock(&ch->lock);
 }
 
-/* Who found it open has counted what it hands out when the readers were waited for. */
+/*
+ * Closes a CQ's events. A reader that found it open has counted what it hands out when the
+ * readers were waited for.
+ */
 void sh_cq_events_shut(struct sh_cq_events *events)
 {
 	struct sh_comp_channel *ch = events->channel;

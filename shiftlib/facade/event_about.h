@@ -9,8 +9,8 @@
 #include "shiftlib/base/util.h"
 
 struct sh_event_about {
-	const void *
-		object; /* NULL: a port, the device, or a type newer than this release; nobody counts these */
+	/* NULL: a port, the device, or a type newer than this release; nobody counts these. */
+	const void *object;
 	struct ibv_context *context;
 	pthread_mutex_t *mutex; /* held while libibverbs counts */
 	uint32_t *completed;	/* number of events that were acknowledged */

@@ -38,7 +38,7 @@ static const char *held_death_due(const struct sh_held *held, const struct sh_he
 	return held_needs(&view->device);
 }
 
-/* What was owed of the ports says nothing any more. */
+/* Tells the death of the device. The debts of the ports say nothing any more. */
 static void held_tell_death(struct sh_held *held)
 {
 	uint32_t i;
@@ -181,7 +181,7 @@ bool sh_held_owes(const struct sh_held *held)
 	return owes;
 }
 
-/* In the order of held_tables, behind the two others. */
+/* Names in the order of held_tables, behind the two others. */
 static const char *const owed_names[SH_OWED_KINDS] = {
 	"device_fatal", "port_err",  "lid_change",	  "gid_change",
 	"pkey_change",	"sm_change", "client_reregister",

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Asynchronous events of a context, of its ports and of its tables that the program does not hear yet: the rule that
- * decides, and the ledger of what the program is owed. Pure.
+ * The rule that decides which asynchronous events of a context, of its ports and of its tables
+ * the program does not hear yet, and the ledger of what it is owed. Pure.
  *
- * An event is held back while it belongs to a fault that is under way, that some connection of the context outlives, and
- * that concerns nobody else. It is told when that ends: a queue pair that is not protected needs it, the last
- * masked connection has gone, or the program meets the fault. Events of a single queue pair or completion queue are not
- * judged here.
+ * An event is held back while it belongs to a fault that is under way, that some connection of
+ * the context outlives, and that concerns nobody else. It is told when that ends: a queue pair
+ * that is not protected needs it, the last masked connection has gone, or the program meets the
+ * fault. Events of a single queue pair or completion queue are not judged here.
  */
 #ifndef SHIFTLIB_FACADE_HELD_H
 #define SHIFTLIB_FACADE_HELD_H
@@ -17,15 +17,15 @@
 
 #define SH_HELD_PORTS 2 /* events of a port beyond these are told at once */
 
-/* What a queue pair has to do with a fault of its context's NIC. */
+/* The part that a queue pair has in a fault of its context's NIC. */
 enum sh_user {
 	SH_USER_NONE,	   /* the program has not connected it, or has stopped it */
-	SH_USER_MASKED,	   /* it outlives the fault */
+	SH_USER_MASKED,	   /* the fault is masked from it */
 	SH_USER_BYSTANDER, /* the fault hits it as without SHIFT */
 	SH_USERS,
 };
 
-/* Whom an event would concern, of the whole device or of one port. */
+/* The queue pairs that an event would concern, of the whole device or of one port. */
 struct sh_held_who {
 	bool masked, bystander; /* some queue pair is of that kind */
 	bool fault;		/* SHIFT knows of a fault that is under way there */
@@ -38,7 +38,7 @@ struct sh_held_view {
 /* The ledger of one context. */
 struct sh_held {
 	uint8_t deaths;	 /* number of DEVICE_FATALs that are owed */
-	bool death_told; /* one was told */
+	bool death_told; /* true if one was told */
 	bool met;	 /* the last object that the program made failed as on a dead device */
 	struct {
 		bool err;	/* PORT_ERR is owed, and PORT_ACTIVE has not come */
@@ -51,14 +51,17 @@ struct sh_held {
 /* Is the event held back? The ledger has it then, unless it takes back what was owed. */
 bool sh_held_keep(struct sh_held *held, const struct ibv_async_event *event,
 		  const struct sh_held_view *view);
-/* The next event that is owed and due, which leaves the ledger. Returns why it is due; NULL: nothing is due. */
+/*
+ * Takes the next event that is owed and due out of the ledger. Returns why it is due; NULL:
+ * nothing is due.
+ */
 const char *sh_held_release(struct sh_held *held, const struct sh_held_view *view,
 			    struct ibv_async_event *event);
 bool sh_held_owes(const struct sh_held *held);
 /* Kinds of events that may be owed. count: adds what is owed of each. */
 #define SH_OWED_KINDS 7
 void sh_held_count(const struct sh_held *held, uint32_t owed[SH_OWED_KINDS]);
-const char *sh_owed_name(uint32_t kind); /* as in the JSON of shiftctl */
+const char *sh_owed_name(uint32_t kind); /* name in the JSON of shiftctl */
 /* Is the true state of that port part of what is held back? Ports count from 1. */
 bool sh_held_hides(const struct sh_held *held, const struct sh_held_view *view, uint8_t port);
 

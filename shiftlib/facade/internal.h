@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Between comp_channel.c, cq_events.c and comp_event.c. */
+/* The insides of comp_channel.c, cq_events.c and comp_event.c. */
 #ifndef SHIFTLIB_FACADE_INTERNAL_H
 #define SHIFTLIB_FACADE_INTERNAL_H
 
@@ -24,13 +24,13 @@ struct source {
 struct sh_comp_channel {
 	struct ibv_comp_channel facade; /* fd: the epoll fd; refcnt: guarded by context->mutex */
 	_Atomic uint32_t in_line;	/* counts of raise_fd, also those to be written yet */
-	_Atomic uint32_t turn;		/* whose source is looked at first */
+	_Atomic uint32_t turn;		/* source that is looked at first */
 	_Atomic uint32_t n_sources;	/* places that were ever in use */
 	struct source sources[SH_COMP_CHANNEL_SOURCES_MAX];
 	struct sh_readers readers;
 	struct sh_fdmap cqs; /* struct sh_cq_events, by handle */
-	int raise_fd;	     /* one count for each software event in line */
-	int replay_fd;	     /* for libibverbs to read what was read */
+	int raise_fd;	     /* an eventfd: one count for each software event in line */
+	int replay_fd;	     /* an eventfd: libibverbs reads there what was read already */
 	pthread_mutex_t lock;
 	struct list_node ready; /* software events, oldest first */
 	/* Software events taken back whose count the raiser had not yet written. */
@@ -39,7 +39,7 @@ struct sh_comp_channel {
 };
 
 extern const struct shift_real *sh_channel_verbs;
-extern struct sh_fdmap sh_channel_facades; /* by the facade's fd */
+extern struct sh_fdmap sh_channel_facades; /* found by the facade's fd */
 
 static inline struct sh_comp_channel *channel_of(const struct ibv_comp_channel *channel)
 {
@@ -54,19 +54,22 @@ static inline struct ibv_comp_channel *channel_real(const struct sh_comp_channel
 	return ch->sources[OWN_SOURCE].channel;
 }
 
-/* Of a CQ with this facade: NULL if SHIFT never saw it made. */
+/* Returns the events of a CQ with this facade; NULL: SHIFT never saw it made. */
 static inline struct sh_cq_events *events_find(struct sh_comp_channel *ch, const struct ibv_cq *cq)
 {
 	return sh_fdmap_get(&ch->cqs, (int)cq->handle);
 }
 
-/* comp_channel.c. watch: of it the facade's fd tells; -errno. silence: nobody looks at it any more behind sh_readers_wait(). */
+/*
+ * comp_channel.c. watch: the facade's fd tells of that fd, too; -errno. silence: nobody looks at
+ * the source any more behind sh_readers_wait().
+ */
 int sh_channel_watch(struct sh_comp_channel *ch, int fd);
 void sh_source_silence(struct sh_comp_channel *ch, struct source *source);
 uint32_t sh_sources_live(struct sh_comp_channel *ch);
 
 /* comp_event.c: software events, under the facade's lock. */
-void sh_raised_collect(struct sh_comp_channel *ch); /* from the stack into the line */
+void sh_raised_collect(struct sh_comp_channel *ch); /* moves them from the stack into the line */
 void sh_ready_remove(struct sh_cq_events *events);  /* out of the line */
 bool sh_raise_count_take(struct sh_comp_channel *ch);
 
