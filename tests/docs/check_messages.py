@@ -25,7 +25,6 @@ CALM = re.compile(r"SH_LOG_(?:INFO|DEBUG)")
 LOUD = re.compile(r"SH_LOG_(?:WARN|ERROR)")
 EXCEPT = [
     (r"tools/probe/", r"", "shiftctl probe-hw explains each of its checks itself, by --list and in its report"),
-    (r"sdr/tools/", r"", "sdr_perf is no part of SHIFT: sdr_perf(1) has its complaints"),
     (r"tools/shiftctl\.c", r"^(?!no command)", "the help text"),
     (r"", r"\\\":|^[ ,]*[{}\[\]]", "JSON"),
     (r"backup/pair\.c", r"same|known|another NUMA", "how near a backup is: no complaint"),

@@ -93,7 +93,7 @@ def is_dispatch(body):
 def max_lines(name):
     if name.endswith(".h"):
         return MAX_HEADER
-    return MAX_FILE if name.startswith("tests/") else MAX_C_FILE
+    return MAX_FILE if name.startswith(("tests/", "sdr/tests/")) else MAX_C_FILE
 
 
 def check_size(name, text):
