@@ -246,15 +246,20 @@ def check_file(rule, sources, path):
             yield f"{path}: {rule['module']} may not include <{name}>{through}"
 
 
+def folder_of(path):
+    """A folder's rooms are part of it."""
+    return "/".join(path.split("/")[:-1][:2])
+
+
 def folder_arrows(sources, top):
     """Folder below top -> folder there that it includes -> the first include line that says so."""
     arrows = {}
     for path in sorted(sources.texts):
-        folder = os.path.dirname(path)
+        folder = folder_of(path)
         if not path.startswith(top + "/") or folder == top:
             continue  # what lies at the top is for all folders, and has a rule of its own
         for name, own in sources.includes(path):
-            other = os.path.dirname(name)
+            other = folder_of(name)
             if own and name.startswith(top + "/") and other not in (folder, top):
                 arrows.setdefault(folder, {}).setdefault(other, f"{path} includes {name}")
     return arrows
