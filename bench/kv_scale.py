@@ -21,7 +21,7 @@ from shiftlab.results import save
 
 RANKS, QPS = 16384, 64
 LEASE_S = 60            # SHIFT_LEASE_MS' default
-RENEW_S = LEASE_S / 3   # shiftlib/conn/intro.c: a third of the lease
+RENEW_S = LEASE_S / 3   # shiftlib/conn/meet/intro.c: a third of the lease
 BUSY = 0.5              # of one core: what a server may be busy without answering late
 
 

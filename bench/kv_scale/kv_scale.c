@@ -21,10 +21,10 @@
 
 #include "kvclient/kv.h"
 
-#define BATCH	   64u /* queue pairs in one, as shiftlib/conn/intro_kv.c has */
+#define BATCH	   64u /* queue pairs in one, as shiftlib/conn/meet/intro_kv.c has */
 #define LEASE_MS   600000u
 #define TIMEOUT_MS 60000u
-#define WAIT_MIN   1000000ull /* ns; as shiftlib/conn/intro.c has */
+#define WAIT_MIN   1000000ull /* ns; as shiftlib/conn/meet/intro.c has */
 #define WAIT_MAX   1000000000ull
 #define QPN_FIRST  0x100u
 

@@ -3,7 +3,7 @@
 #ifndef SHIFTLIB_CONN_CARRIER_H
 #define SHIFTLIB_CONN_CARRIER_H
 
-#include "shiftlib/conn/unknown.h"
+#include "shiftlib/conn/meet/unknown.h"
 #include "shiftlib/conn/wqe_log.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/nic/link.h"

@@ -4,7 +4,7 @@
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/home.h"
-#include "shiftlib/conn/intro.h"
+#include "shiftlib/conn/meet/intro.h"
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"

@@ -5,7 +5,7 @@
 #include "shiftlib/base/log.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
-#include "shiftlib/conn/intro.h"
+#include "shiftlib/conn/meet/intro.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/spread.h"

@@ -10,7 +10,7 @@
 #include "shiftlib/base/mapped.h"
 #include "shiftlib/base/table.h"
 #include "shiftlib/conn/home.h"
-#include "shiftlib/conn/unknown.h"
+#include "shiftlib/conn/meet/unknown.h"
 #include "shiftlib/core/state.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/loop/setup.h"

@@ -9,7 +9,7 @@
 
 static struct list_node youngs; /* the oldest first */
 
-/* On it every region is at once, so that a peer hears of each key (conn/unknown.c). */
+/* On it every region is at once, so that a peer hears of each key (conn/meet/unknown.c). */
 static uint8_t young_nearest(const struct sh_pd *pd)
 {
 	uint8_t path;

@@ -3,8 +3,8 @@
  * The introduction's two halves: intro.c knows what is written and what an answer means, intro_kv.c
  * carries many questions at once to the KV and back. Of no concern to anybody else.
  */
-#ifndef SHIFTLIB_CONN_INTRO_KV_H
-#define SHIFTLIB_CONN_INTRO_KV_H
+#ifndef SHIFTLIB_CONN_MEET_INTRO_KV_H
+#define SHIFTLIB_CONN_MEET_INTRO_KV_H
 
 #include <stdbool.h>
 #include <stdint.h>

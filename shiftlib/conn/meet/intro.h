@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The introduction of connections through the KV. Lock held. */
-#ifndef SHIFTLIB_CONN_INTRO_H
-#define SHIFTLIB_CONN_INTRO_H
+#ifndef SHIFTLIB_CONN_MEET_INTRO_H
+#define SHIFTLIB_CONN_MEET_INTRO_H
 
 #include "kvclient/kv.h"
 #include "shiftlib/base/list.h"

@@ -6,10 +6,10 @@
  */
 #include "providers/engine.h"
 #include "shiftlib/base/list.h"
-#include "shiftlib/conn/ahead.h"
-#include "shiftlib/conn/intro.h"
-#include "shiftlib/conn/intro_kv.h"
 #include "shiftlib/conn/level.h"
+#include "shiftlib/conn/meet/ahead.h"
+#include "shiftlib/conn/meet/intro.h"
+#include "shiftlib/conn/meet/intro_kv.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/news.h"
 #include "shiftlib/peer/outbox.h"
