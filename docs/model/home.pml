@@ -28,7 +28,7 @@
  *	step				sc_home_step: choose, bar_all, nics_that_may, grant_all, lift_all
  *	board_step			sc_home_board_step: say, fits_of_all, sc_home_choose, claim
  *	CLAIMED_AWAY			sc_home_board_away
- *	enter, opens			sc_home_board_enter, home_open (conn/home_group.c)
+ *	enter, opens			sc_home_board_enter, home_open (conn/atomics/home_group.c)
  *	DRAINED				sc_home_drained
  */
 #ifndef FAULTS

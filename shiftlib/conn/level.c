@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* How far a connection is protected, and why it is no further. */
 #include "shiftlib/base/log.h"
-#include "shiftlib/conn/home.h"
+#include "shiftlib/conn/atomics/home.h"
 #include "shiftlib/conn/incident.h"
 #include "shiftlib/conn/level.h"
 #include "shiftlib/conn/pool.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* What a connection says to its other end, and hears of it: records of the core, in datagrams. */
 #include <string.h>
+#include "shiftlib/conn/atomics/home.h"
+#include "shiftlib/conn/atomics/words.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
-#include "shiftlib/conn/home.h"
 #include "shiftlib/conn/meet/intro.h"
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
-#include "shiftlib/conn/words.h"
 #include "shiftlib/conn/wqe_log.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/core/core.h"

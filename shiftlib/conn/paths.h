@@ -4,7 +4,7 @@
 #define SHIFTLIB_CONN_PATHS_H
 
 #include <stdint.h>
-#include "shiftlib/conn/home.h"
+#include "shiftlib/conn/atomics/home.h"
 #include "shiftlib/conn/turn.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/peer/peer.h"

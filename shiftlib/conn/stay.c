@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include "providers/engine.h"
 #include "shiftlib/base/log.h"
+#include "shiftlib/conn/atomics/words.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/fence.h"
 #include "shiftlib/conn/move.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/stay.h"
-#include "shiftlib/conn/words.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/core/settle.h"
 #include "shiftlib/peer/peer.h"

@@ -9,7 +9,7 @@
 #include "shiftlib/base/aside.h"
 #include "shiftlib/base/mapped.h"
 #include "shiftlib/base/table.h"
-#include "shiftlib/conn/home.h"
+#include "shiftlib/conn/atomics/home.h"
 #include "shiftlib/conn/meet/unknown.h"
 #include "shiftlib/core/state.h"
 #include "shiftlib/loop/loop.h"

@@ -5,10 +5,10 @@
 #include <string.h>
 #include "providers/engine.h"
 #include "shiftlib/base/table.h"
+#include "shiftlib/conn/atomics/home.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/give_way.h"
-#include "shiftlib/conn/home.h"
 #include "shiftlib/conn/mailbox.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/rights.h"

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include "shiftlib/conn/home_board.h"
+#include "shiftlib/conn/atomics/home_board.h"
 #include "shiftlib/core/home.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"

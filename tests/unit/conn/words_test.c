@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
+#include "shiftlib/conn/atomics/words.h"
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/conn/words.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/peer/peer.h"
 #include "shiftlib/replica/memory.h"

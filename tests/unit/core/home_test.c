@@ -200,7 +200,7 @@ static void look(struct conn *c)
 	c->member.from = c->twin ? c->twin->host + 1 : 0;
 }
 
-/* As conn/home.c, home_open(). */
+/* As conn/atomics/home.c, home_open(). */
 static void open_up(struct host *h, struct sc_home_member *m)
 {
 	if (!m->shut || m->silent)
@@ -852,7 +852,7 @@ static void processes_share_a_word(void **state)
 	rounds(random_seed("home of processes"), SHARED);
 }
 
-/* conn/home.c, home_ok(): what the peer's group wants is not what its operator wants. */
+/* conn/atomics/home.c, home_ok(): what the peer's group wants is not what its operator wants. */
 static void homes_that_look_at_each_other(void **state)
 {
 	uint64_t seed = random_seed("blind homes");

@@ -12,10 +12,10 @@
 #include <cmocka.h>
 
 #include "shiftlib/base/table.h"
+#include "shiftlib/conn/atomics/words.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/conn/words.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/object/mr.h"

@@ -3,8 +3,8 @@
  * The words that compare-and-swaps of unknown fate have changed or not (SHIFT_ATOMICS=owner, core/owner.c): asked of
  * the peer's SHIFT when it has quiesced, which reads its own memory. Lock held.
  */
-#ifndef SHIFTLIB_CONN_WORDS_H
-#define SHIFTLIB_CONN_WORDS_H
+#ifndef SHIFTLIB_CONN_ATOMICS_WORDS_H
+#define SHIFTLIB_CONN_ATOMICS_WORDS_H
 
 #include <stdbool.h>
 #include <stdint.h>

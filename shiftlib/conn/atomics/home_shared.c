@@ -3,7 +3,7 @@
 #include "shiftlib/base/list.h"
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/maps.h"
-#include "shiftlib/conn/home_shared.h"
+#include "shiftlib/conn/atomics/home_shared.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/replica/memory.h"

@@ -4,8 +4,8 @@
  * agree (core/home_board.h): a file in the run directory for each default NIC, which all of them have mapped.
  * Lock held.
  */
-#ifndef SHIFTLIB_CONN_HOME_BOARD_H
-#define SHIFTLIB_CONN_HOME_BOARD_H
+#ifndef SHIFTLIB_CONN_ATOMICS_HOME_BOARD_H
+#define SHIFTLIB_CONN_ATOMICS_HOME_BOARD_H
 
 #include <stdbool.h>
 #include <stdint.h>

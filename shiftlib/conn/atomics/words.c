@@ -8,11 +8,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 #include "shiftlib/base/log.h"
+#include "shiftlib/conn/atomics/words.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/conn/words.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/core/settle.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Which NIC runs atomics of connections (core/home.h): messages, evidence, the engine's bar. Lock held. */
-#ifndef SHIFTLIB_CONN_HOME_H
-#define SHIFTLIB_CONN_HOME_H
+#ifndef SHIFTLIB_CONN_ATOMICS_HOME_H
+#define SHIFTLIB_CONN_ATOMICS_HOME_H
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>
