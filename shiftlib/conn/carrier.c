@@ -11,7 +11,7 @@
 #include "shiftlib/conn/loopback.h"
 #include "shiftlib/conn/pool.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/conn/wqe_log.h"
+#include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"

@@ -4,7 +4,7 @@
 #define SHIFTLIB_CONN_CARRIER_H
 
 #include "shiftlib/conn/meet/unknown.h"
-#include "shiftlib/conn/wqe_log.h"
+#include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/nic/link.h"
 #include "shiftlib/replica/cq.h"

@@ -31,7 +31,7 @@
 #include "shiftlib/conn/stats.h"
 #include "shiftlib/conn/stay.h"
 #include "shiftlib/conn/users.h"
-#include "shiftlib/conn/wqe_log.h"
+#include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/loop/setup.h"

@@ -21,7 +21,7 @@
 #include "shiftlib/conn/quiesce.h"
 #include "shiftlib/conn/srq.h"
 #include "shiftlib/conn/stats.h"
-#include "shiftlib/conn/wqe_log.h"
+#include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"

@@ -15,7 +15,7 @@
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/room.h"
-#include "shiftlib/conn/wqe_log.h"
+#include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/nic/yield.h"

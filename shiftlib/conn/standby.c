@@ -17,7 +17,7 @@
 #include "shiftlib/conn/standby.h"
 #include "shiftlib/conn/standby_job.h"
 #include "shiftlib/conn/tenant.h"
-#include "shiftlib/conn/wqe_log.h"
+#include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/control/address.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"

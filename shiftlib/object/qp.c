@@ -16,7 +16,7 @@
 #include "shiftlib/conn/srq.h"
 #include "shiftlib/conn/stats.h"
 #include "shiftlib/conn/users.h"
-#include "shiftlib/conn/wqe_log.h"
+#include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/core/state.h"
 #include "shiftlib/facade/async.h"
 #include "shiftlib/loop/loop.h"

@@ -9,7 +9,7 @@
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/level.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/conn/wqe_log.h"
+#include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/loop/setup.h"
 #include "shiftlib/object/object.h"

@@ -15,10 +15,10 @@
 
 #include "shiftlib/base/list.h"
 #include "shiftlib/base/worker.h"
-#include "shiftlib/conn/log_words.h"
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/conn/wqe_log.h"
+#include "shiftlib/conn/wqelog/log_words.h"
+#include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/core/settle.h"
 #include "shiftlib/nic/nic.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The words of the log, of who receives: where they lie, and what they say. Lock held. */
-#ifndef SHIFTLIB_CONN_LOG_WORDS_H
-#define SHIFTLIB_CONN_LOG_WORDS_H
+#ifndef SHIFTLIB_CONN_WQELOG_LOG_WORDS_H
+#define SHIFTLIB_CONN_WQELOG_LOG_WORDS_H
 
 struct sh_qp;
 struct sh_wire_log;

@@ -4,8 +4,8 @@
  * word there, so that what ran is known also where the peer's NIC is dead (core/settle.h). Who sends asks where the word
  * of a carrier is, and behind a fault what it says; who receives has it registered, and reads it. Lock held.
  */
-#ifndef SHIFTLIB_CONN_WQE_LOG_H
-#define SHIFTLIB_CONN_WQE_LOG_H
+#ifndef SHIFTLIB_CONN_WQELOG_WQE_LOG_H
+#define SHIFTLIB_CONN_WQELOG_WQE_LOG_H
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>
