@@ -4,12 +4,12 @@
 #include <string.h>
 #include "shiftlib/admin/admin.h"
 #include "shiftlib/admin/names.h"
-#include "shiftlib/report/metrics.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
-#include "shiftlib/conn/degraded.h"
-#include "shiftlib/conn/gray.h"
+#include "shiftlib/conn/watch/degraded.h"
+#include "shiftlib/conn/watch/gray.h"
 #include "shiftlib/control/version.h"
+#include "shiftlib/report/metrics.h"
 
 /* Groups of queue pairs. The last one takes what is more, without its reason. */
 #define GROUPS_MAX  64

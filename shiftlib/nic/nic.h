@@ -22,8 +22,8 @@
 /* Words by which a NIC is drained. */
 enum sh_drain {
 	SH_DRAIN_ORDER = 1, /* the operator's */
-	SH_DRAIN_GRAY = 2,  /* conn/gray.c: the NIC loses packets */
-	SH_DRAIN_SLOW = 4,  /* conn/slow.c: its links are slow */
+	SH_DRAIN_GRAY = 2,  /* conn/watch/gray.c: the NIC loses packets */
+	SH_DRAIN_SLOW = 4,  /* conn/watch/slow.c: its links are slow */
 };
 
 enum sh_nic_state { SH_NIC_CLOSED, SH_NIC_OPENING, SH_NIC_OPEN, SH_NIC_FAILED };

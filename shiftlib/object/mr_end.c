@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include "shiftlib/base/table.h"
 #include "shiftlib/conn/conns.h"
-#include "shiftlib/conn/detector.h"
 #include "shiftlib/conn/meet/unknown.h"
 #include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/watch/detector.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/command.h"
 #include "shiftlib/nic/nic.h"

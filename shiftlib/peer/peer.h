@@ -30,8 +30,8 @@ struct sh_peer_path {
 	struct sh_path *path;			  /* NULL: not open yet, or failed */
 	uint32_t local_revision, remote_revision; /* revisions of its addresses when opened */
 	struct sh_path_health health;
-	struct sh_gray_trip trip; /* round trips of pings: conn/gray.c, */
-	struct sh_slow_path slow; /* conn/slow_path.c */
+	struct sh_gray_trip trip; /* round trips of pings: conn/watch/gray.c, */
+	struct sh_slow_path slow; /* conn/watch/slow_path.c */
 	struct {		  /* state of the present look */
 		enum sh_path_need need;
 		enum sh_path_work work;

@@ -11,7 +11,7 @@
 
 #include "shiftlib/base/config.h"
 #include "shiftlib/base/list.h"
-#include "shiftlib/conn/slow_path.h"
+#include "shiftlib/conn/watch/slow_path.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/peer.h"
 #include "shiftlib/report/event.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * NICs that lose packets though nothing has failed. The rules are those of core/gray.c; here the counters are read, for
- * NICs that carry connections, and judged.c does something about it. At the same looks, conn/slow.c reads how fast their
- * links are; at some of them, conn/slow_path.c looks how long the round trips of paths take.
+ * NICs that carry connections, and judged.c does something about it. At the same looks, conn/watch/slow.c reads how fast their
+ * links are; at some of them, conn/watch/slow_path.c looks how long the round trips of paths take.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +11,11 @@
 #include "shiftlib/base/util.h"
 #include "shiftlib/base/worker.h"
 #include "shiftlib/conn/conns.h"
-#include "shiftlib/conn/gray.h"
-#include "shiftlib/conn/judged.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/conn/slow.h"
-#include "shiftlib/conn/slow_path.h"
+#include "shiftlib/conn/watch/gray.h"
+#include "shiftlib/conn/watch/judged.h"
+#include "shiftlib/conn/watch/slow.h"
+#include "shiftlib/conn/watch/slow_path.h"
 #include "shiftlib/core/gray.h"
 #include "shiftlib/nic/counters.h"
 #include "shiftlib/nic/nic.h"

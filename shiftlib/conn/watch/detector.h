@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The failure detector: faults that raise no event. */
-#ifndef SHIFTLIB_CONN_DETECTOR_H
-#define SHIFTLIB_CONN_DETECTOR_H
+#ifndef SHIFTLIB_CONN_WATCH_DETECTOR_H
+#define SHIFTLIB_CONN_WATCH_DETECTOR_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include <stdio.h>
 #include "shiftlib/base/config.h"
-#include "shiftlib/conn/judged.h"
+#include "shiftlib/conn/watch/judged.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/report/event.h"
 

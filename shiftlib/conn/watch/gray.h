@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* NICs that lose or damage packets though nothing has failed: core/gray.h, with the counters of real ports. */
-#ifndef SHIFTLIB_CONN_GRAY_H
-#define SHIFTLIB_CONN_GRAY_H
+#ifndef SHIFTLIB_CONN_WATCH_GRAY_H
+#define SHIFTLIB_CONN_WATCH_GRAY_H
 
 #include <stdbool.h>
 #include <stdint.h>

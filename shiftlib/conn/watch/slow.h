@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* NICs whose links carry less than they can: core/slow.h, with the rates of real links. conn/gray.c looks. */
-#ifndef SHIFTLIB_CONN_SLOW_H
-#define SHIFTLIB_CONN_SLOW_H
+/* NICs whose links carry less than they can: core/slow.h, with the rates of real links. conn/watch/gray.c looks. */
+#ifndef SHIFTLIB_CONN_WATCH_SLOW_H
+#define SHIFTLIB_CONN_WATCH_SLOW_H
 
 #include <stdbool.h>
 #include <stdint.h>

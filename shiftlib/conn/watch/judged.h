@@ -3,8 +3,8 @@
  * NICs that were judged to be bad though nothing has failed: it is told of, or with SHIFT_GRAY=on their connections leave
  * in order, if that helps. Who judges (gray.c, slow.c) has a struct sh_judge. Lock held.
  */
-#ifndef SHIFTLIB_CONN_JUDGED_H
-#define SHIFTLIB_CONN_JUDGED_H
+#ifndef SHIFTLIB_CONN_WATCH_JUDGED_H
+#define SHIFTLIB_CONN_WATCH_JUDGED_H
 
 #include <stdbool.h>
 #include "shiftlib/nic/nic.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Paths that are slow though nothing says so: core/slow_path.h, with the pings of real ones. Lock held. */
-#ifndef SHIFTLIB_CONN_SLOW_PATH_H
-#define SHIFTLIB_CONN_SLOW_PATH_H
+#ifndef SHIFTLIB_CONN_WATCH_SLOW_PATH_H
+#define SHIFTLIB_CONN_WATCH_SLOW_PATH_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@ struct sh_slow_path_sum {
 	uint64_t floor_ns, instead_ns; /* round trips of the slowest, and what they should be */
 };
 
-void sh_slow_path_looks(void); /* at all of them. conn/gray.c looks */
+void sh_slow_path_looks(void); /* at all of them. conn/watch/gray.c looks */
 bool sh_slow_path_any(void);   /* some NIC has one, and its end is to be told */
 bool sh_slow_path_is(const struct sh_nic *nic);
 void sh_slow_path_figures(const struct sh_nic *nic, struct sh_slow_path_sum *out);

@@ -4,9 +4,9 @@
 #include "shiftlib/base/date.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/conn/conns.h"
-#include "shiftlib/conn/degraded.h"
 #include "shiftlib/conn/incident.h"
-#include "shiftlib/conn/slow.h"
+#include "shiftlib/conn/watch/degraded.h"
+#include "shiftlib/conn/watch/slow.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/report/metrics.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * NICs that are slow, as their links say. The rules are those of core/slow.c; here the rates are read, where conn/gray.c
+ * NICs that are slow, as their links say. The rules are those of core/slow.c; here the rates are read, where conn/watch/gray.c
  * reads counters. judged.c does something about it, if that pays.
  */
 #include <stdio.h>
@@ -8,10 +8,10 @@
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/conn/conns.h"
-#include "shiftlib/conn/degraded.h"
-#include "shiftlib/conn/gray.h"
-#include "shiftlib/conn/judged.h"
-#include "shiftlib/conn/slow.h"
+#include "shiftlib/conn/watch/degraded.h"
+#include "shiftlib/conn/watch/gray.h"
+#include "shiftlib/conn/watch/judged.h"
+#include "shiftlib/conn/watch/slow.h"
 #include "shiftlib/nic/rates.h"
 
 #define SLOW_SYSFS  "/sys"

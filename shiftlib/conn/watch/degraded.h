@@ -3,8 +3,8 @@
  * The process is degraded while connections run on NICs that are not their own, from the first move away to the last
  * return: told as events, with what is left of the bandwidth, when it has not changed for SH_EVENT_SETTLES_NS. Lock held.
  */
-#ifndef SHIFTLIB_CONN_DEGRADED_H
-#define SHIFTLIB_CONN_DEGRADED_H
+#ifndef SHIFTLIB_CONN_WATCH_DEGRADED_H
+#define SHIFTLIB_CONN_WATCH_DEGRADED_H
 
 #include <stdint.h>
 #include "shiftlib/loop/loop.h"

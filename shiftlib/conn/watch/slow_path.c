@@ -9,7 +9,7 @@
 #include "shiftlib/base/list.h"
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
-#include "shiftlib/conn/slow_path.h"
+#include "shiftlib/conn/watch/slow_path.h"
 #include "shiftlib/core/slow_path.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
