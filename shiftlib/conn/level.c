@@ -2,11 +2,11 @@
 /* How far a connection is protected, and why it is no further. */
 #include "shiftlib/base/log.h"
 #include "shiftlib/conn/atomics/home.h"
-#include "shiftlib/conn/incident.h"
 #include "shiftlib/conn/level.h"
 #include "shiftlib/conn/pool.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/tenant.h"
+#include "shiftlib/conn/told/incident.h"
 #include "shiftlib/control/address.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/nic/nic.h"

@@ -14,7 +14,7 @@
 #include "shiftlib/conn/mailbox.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/srq.h"
-#include "shiftlib/conn/stats.h"
+#include "shiftlib/conn/told/stats.h"
 #include "shiftlib/conn/users.h"
 #include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/core/state.h"

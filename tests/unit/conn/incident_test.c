@@ -9,8 +9,8 @@
 
 #include "shiftlib/base/worker.h"
 #include "shiftlib/conn/conns.h"
-#include "shiftlib/conn/incident.h"
 #include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/told/incident.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/replica/cq.h"
 

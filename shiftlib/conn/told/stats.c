@@ -12,7 +12,7 @@
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/level.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/conn/stats.h"
+#include "shiftlib/conn/told/stats.h"
 #include "shiftlib/conn/watch/degraded.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"

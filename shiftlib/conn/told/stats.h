@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Figures of moves and connections, kept for status and SHIFT_STATS. */
-#ifndef SHIFTLIB_CONN_STATS_H
-#define SHIFTLIB_CONN_STATS_H
+#ifndef SHIFTLIB_CONN_TOLD_STATS_H
+#define SHIFTLIB_CONN_TOLD_STATS_H
 
 #include <stdbool.h>
 #include <stdint.h>

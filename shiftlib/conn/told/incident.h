@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* What happens to connections and NICs, told as events: connections are put together. Lock held. */
-#ifndef SHIFTLIB_CONN_INCIDENT_H
-#define SHIFTLIB_CONN_INCIDENT_H
+#ifndef SHIFTLIB_CONN_TOLD_INCIDENT_H
+#define SHIFTLIB_CONN_TOLD_INCIDENT_H
 
 #include <stdbool.h>
 #include <stdint.h>
