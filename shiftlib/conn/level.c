@@ -3,7 +3,7 @@
 #include "shiftlib/base/log.h"
 #include "shiftlib/conn/atomics/home.h"
 #include "shiftlib/conn/level.h"
-#include "shiftlib/conn/pool.h"
+#include "shiftlib/conn/parts/pool.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/tenant.h"
 #include "shiftlib/conn/told/incident.h"

@@ -6,7 +6,7 @@
 #include <time.h>
 #include "providers/engine.h"
 #include "shiftlib/base/table.h"
-#include "shiftlib/conn/room.h"
+#include "shiftlib/conn/parts/room.h"
 #include "shiftlib/core/state.h"
 #include "shiftlib/facade/async.h"
 #include "shiftlib/facade/comp_channel.h"

@@ -10,9 +10,9 @@
 #include "shiftlib/base/table.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
-#include "shiftlib/conn/srq.h"
 #include "shiftlib/conn/users.h"
 #include "shiftlib/core/event.h"
 #include "shiftlib/core/state.h"
@@ -84,7 +84,7 @@ static bool ctx_limit_masked(const struct ibv_async_event *event)
 }
 
 /*
- * A CQ overran, and shows no completion any more. Flushes of connections that move have room in it (conn/room.c), so the
+ * A CQ overran, and shows no completion any more. Flushes of connections that move have room in it (conn/parts/room.c), so the
  * application has let too many lie, and hears of it. What uses the queue is not protected any more.
  */
 static void ctx_cq_overran(const struct ibv_async_event *event)

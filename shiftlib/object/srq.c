@@ -106,7 +106,7 @@ int shift_modify_srq(struct ibv_srq *real, struct ibv_srq_attr *attr, int mask)
 	if (srq && !ret && (mask & IBV_SRQ_LIMIT)) {
 		sp_srq_limit(srq->sp, attr->srq_limit);
 		if (attr->srq_limit && sh_srq_ring_state(sp_srq_own(srq->sp)).split)
-			sh_kick(); /* it is checked from now on (conn/srq.c) */
+			sh_kick(); /* it is checked from now on (conn/parts/srq.c) */
 	}
 	pthread_mutex_unlock(&sh.lock);
 	return ret;

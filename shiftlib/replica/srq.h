@@ -26,7 +26,7 @@ struct sh_srq_nic {
 	uint64_t dead_since; /* 0: it is not */
 };
 
-/* While a ring with users has no receive: see conn/srq_few.c. */
+/* While a ring with users has no receive: see conn/parts/srq_few.c. */
 struct sh_srq_few {
 	uint64_t since;	  /* time of the last receive's move, or of the engine's word */
 	uint64_t visit;	  /* length of the receive's visit to one ring */
@@ -47,7 +47,7 @@ struct sh_shadow_srq {
 	struct sh_reclaim reclaim;
 };
 
-/* A shared receive queue. Its receives are where its QPs are: see conn/srq.c. */
+/* A shared receive queue. Its receives are where its QPs are: see conn/parts/srq.c. */
 struct sh_srq {
 	struct sh_busy busy;
 	struct list_node link; /* sh_ctx.srqs */

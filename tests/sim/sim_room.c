@@ -9,7 +9,7 @@
 
 enum { HIDDEN = 2, NEIGHBOURS = 16 };
 
-/* As shiftlib/conn/room.c counts them, but for receives, which the program has all counted. */
+/* As shiftlib/conn/parts/room.c counts them, but for receives, which the program has all counted. */
 static uint32_t movers(const struct sim_world *w, const struct sim_end *e)
 {
 	uint32_t depth = e->app.depth;

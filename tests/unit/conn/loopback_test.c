@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "providers/engine.h"
-#include "shiftlib/conn/loopback.h"
+#include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/qp.h"
 
 #define BEGUN	 (1000 * SH_NS_PER_MS)

@@ -23,7 +23,7 @@ enum {
 	STEPS = 400,
 	OUTSTANDING = 256,
 	HIDDEN =
-		2, /* of the engine: shiftlib/conn/room.c reserves places in completion queues for so many */
+		2, /* of the engine: shiftlib/conn/parts/room.c reserves places in completion queues for so many */
 };
 
 static struct rig *rig;

@@ -7,8 +7,8 @@
 #include "shiftlib/base/list.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/conn/srq.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/replica/srq.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Attributes that change while a QP is connected. */
-#ifndef SHIFTLIB_CONN_RIGHTS_H
-#define SHIFTLIB_CONN_RIGHTS_H
+#ifndef SHIFTLIB_CONN_PARTS_RIGHTS_H
+#define SHIFTLIB_CONN_PARTS_RIGHTS_H
 
 #include <infiniband/verbs.h>
 

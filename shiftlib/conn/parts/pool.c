@@ -12,7 +12,7 @@
 #include "shiftlib/base/worker.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
-#include "shiftlib/conn/pool.h"
+#include "shiftlib/conn/parts/pool.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/standby_job.h"
 #include "shiftlib/loop/loop.h"

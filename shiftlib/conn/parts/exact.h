@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Expected PSNs: asked of the NIC for the core, and whether to believe the peer's. Lock held. */
-#ifndef SHIFTLIB_CONN_EXACT_H
-#define SHIFTLIB_CONN_EXACT_H
+#ifndef SHIFTLIB_CONN_PARTS_EXACT_H
+#define SHIFTLIB_CONN_PARTS_EXACT_H
 
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
  * Places in the program's completion queues for what a move lets complete there: each connection takes them before it may be
  * guarded, and a queue that has too few is made larger, or its connection is not protected. Lock held.
  */
-#ifndef SHIFTLIB_CONN_ROOM_H
-#define SHIFTLIB_CONN_ROOM_H
+#ifndef SHIFTLIB_CONN_PARTS_ROOM_H
+#define SHIFTLIB_CONN_PARTS_ROOM_H
 
 #include <stdbool.h>
 

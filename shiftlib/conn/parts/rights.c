@@ -9,8 +9,8 @@
 #include "shiftlib/base/util.h"
 #include "shiftlib/base/worker.h"
 #include "shiftlib/conn/carrier.h"
+#include "shiftlib/conn/parts/rights.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/conn/rights.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
 

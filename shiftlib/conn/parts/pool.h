@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Queue pairs made ahead to INIT, for connections that rest without a standby (SHIFT_LAZY=pool). Lock held. */
-#ifndef SHIFTLIB_CONN_POOL_H
-#define SHIFTLIB_CONN_POOL_H
+#ifndef SHIFTLIB_CONN_PARTS_POOL_H
+#define SHIFTLIB_CONN_PARTS_POOL_H
 
 #include <stdbool.h>
 #include <stdint.h>

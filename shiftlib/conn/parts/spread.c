@@ -4,8 +4,8 @@
  * deals counts for the NICs of both ends.
  */
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/parts/spread.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/conn/spread.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/peer.h"
 #include "shiftlib/replica/context.h"

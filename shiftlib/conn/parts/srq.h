@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Where the receives of a shared receive queue go, and when its QPs take them. Lock held. */
-#ifndef SHIFTLIB_CONN_SRQ_H
-#define SHIFTLIB_CONN_SRQ_H
+#ifndef SHIFTLIB_CONN_PARTS_SRQ_H
+#define SHIFTLIB_CONN_PARTS_SRQ_H
 
 #include "shiftlib/replica/srq.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* SHIFT_BACKUP=spread: what this process has dealt out, by backup/spread.h. Lock held. */
-#ifndef SHIFTLIB_CONN_SPREAD_H
-#define SHIFTLIB_CONN_SPREAD_H
+#ifndef SHIFTLIB_CONN_PARTS_SPREAD_H
+#define SHIFTLIB_CONN_PARTS_SPREAD_H
 
 #include <stdint.h>
 #include "shiftlib/backup/spread.h"
