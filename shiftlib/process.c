@@ -9,14 +9,22 @@
 #include "shiftlib/base/settings.h"
 #include "shiftlib/cm/module.h"
 #include "shiftlib/conn/atomics/home.h"
+#include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/fence.h"
 #include "shiftlib/conn/give_way.h"
+#include "shiftlib/conn/meet/intro.h"
+#include "shiftlib/conn/move.h"
+#include "shiftlib/conn/part.h"
+#include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/quiesce.h"
 #include "shiftlib/conn/told/incident.h"
 #include "shiftlib/conn/turn.h"
 #include "shiftlib/conn/watch/degraded.h"
 #include "shiftlib/conn/watch/gray.h"
+#include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/facade/async.h"
 #include "shiftlib/facade/comp_channel.h"
 #include "shiftlib/loop/loop.h"
@@ -65,6 +73,23 @@ static const struct sh_module *const process_modules[] = {
 	&sh_cm_module, /* news of ends, after the others have heard of them */
 	&sh_admin_module,
 	&sh_give_way_module, /* checks whether anything is withheld still */
+};
+/* clang-format on */
+
+/* Parts of each connection (conn/part.h), in the order in which they are told and asked. */
+/* clang-format off */
+static const struct sh_conn_part *const process_parts[] = {
+	&sh_quiesce_part, /* what ends a wait runs before what has waited too long */
+	&sh_publish_part,
+	&sh_fence_part,
+	&sh_loopback_part, /* READs that may run do so before errors end them */
+	&sh_ending_part,
+	&sh_core_part, /* by what the looks above have found */
+	&sh_home_part,
+	&sh_wqe_log_part,
+	&sh_intro_part,
+	&sh_srq_part,
+	NULL
 };
 /* clang-format on */
 
@@ -169,6 +194,7 @@ void shift_init(const struct shift_real *real)
 	sh_on_event_setup(&sh.config.on_event);
 	sh.enabled = true;
 	sh.instance = sh_random_u64();
+	sh_parts_register(process_parts);
 	sh_loop_register(process_modules, sizeof(process_modules) / sizeof(process_modules[0]));
 	sh_loop_reset();
 	pthread_atfork(process_before_fork, process_after_fork_parent, NULL);

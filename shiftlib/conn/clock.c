@@ -9,9 +9,8 @@
 #include "shiftlib/base/timers.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/conn/clock.h"
-#include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
-#include "shiftlib/conn/parts/srq.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/peer/heartbeat.h"
@@ -23,6 +22,33 @@
 #else
 #define CLOCK_AUDIT_NS SH_NS_PER_S
 #endif
+
+uint64_t sh_clock_next(const struct sh_qp *qp)
+{
+	uint64_t at = 0;
+
+	for (const struct sh_conn_part *const *part = sh_parts; *part && qp->conn_id; part++)
+		if ((*part)->clock.next_timer)
+			at = sh_earlier_ns(at, (*part)->clock.next_timer(qp));
+	return at;
+}
+
+static void clock_run_part(const struct sh_conn_part *part, struct sh_qp *qp, uint64_t now)
+{
+	uint64_t at = part->clock.next_timer ? part->clock.next_timer(qp) : 0;
+
+	if (at && at <= now)
+		part->clock.run(qp, now);
+}
+
+/* In the order of the table; one that closes the connection does not keep the others from running. */
+void sh_clock_run(struct sh_qp *qp, uint64_t now)
+{
+	if (!qp->conn_id)
+		return;
+	for (const struct sh_conn_part *const *part = sh_parts; *part; part++)
+		clock_run_part(*part, qp, now);
+}
 
 void sh_clock_touch(struct sh_qp *qp)
 {
@@ -49,7 +75,7 @@ static void clock_audit(uint64_t now)
 		return;
 	sh_conns.audit_at = now + CLOCK_AUDIT_NS;
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
-		if (qp->clock.touched || qp->clock.timer.at == sh_conn_next_timer(qp))
+		if (qp->clock.touched || qp->clock.timer.at == sh_clock_next(qp))
 			continue;
 		sh_error_once("QP 0x%06x: a timer was not set; set now, please report",
 			      qp->qp->qp_num);
@@ -64,7 +90,7 @@ static void clock_sort(void)
 	list_for_each (&sh_conns.touched, qp, struct sh_qp, clock.link) {
 		list_del(&qp->clock.link);
 		qp->clock.touched = false;
-		sh_timer_set(&sh_conns.timers, &qp->clock.timer, sh_conn_next_timer(qp));
+		sh_timer_set(&sh_conns.timers, &qp->clock.timer, sh_clock_next(qp));
 	}
 }
 
@@ -90,7 +116,7 @@ static void clock_run(uint64_t now)
 		qp = list_entry(first, struct sh_qp, clock.timer);
 		sh_timer_set(&sh_conns.timers, first, 0);
 		sh_clock_touch(qp);
-		sh_conn_timer(qp, now);
+		sh_clock_run(qp, now);
 	}
 	sh_outbox_release();
 }
@@ -103,8 +129,10 @@ void sh_clock_wake_for(struct sh_qp *qp)
 		return;
 	/* Not by clock_next(): the caller may change it again, and has touched it already. */
 	sh_wake_at(sh_earlier_ns(sh_earlier_ns(sh_conns.check_at, sh_heartbeat_next()),
-				 sh_conn_next_timer(qp)));
-	sh_wake_at(sh_srqs_module.next_timer());
+				 sh_clock_next(qp)));
+	for (const struct sh_conn_part *const *part = sh_parts; *part; part++)
+		if ((*part)->clock.due)
+			sh_wake_at((*part)->clock.due());
 	if (peer)
 		sh_wake_at(sh_peer_next_timer(peer));
 }

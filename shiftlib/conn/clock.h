@@ -19,6 +19,9 @@ struct sh_qp_clock {
 void sh_clock_touch(struct sh_qp *qp);	 /* its next instant may be another by now */
 void sh_clock_untouch(struct sh_qp *qp); /* it has none any more: it is freed */
 
+uint64_t sh_clock_next(const struct sh_qp *qp); /* when the first of its parts is due; 0: none is */
+void sh_clock_run(struct sh_qp *qp, uint64_t now); /* the parts that are due */
+
 /* As sh_wake_at(), or when a timer of the connection, of its peer or of the detector is due. */
 void sh_clock_wake_for(struct sh_qp *qp);
 

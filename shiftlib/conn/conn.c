@@ -367,17 +367,12 @@ void sh_conn_about(struct sh_qp *qp, enum sc_event_type type, enum sc_reason rea
 
 /* ---- the clock ------------------------------------------------------------------------------ */
 
-uint64_t sh_conn_next_timer(const struct sh_qp *qp)
+static uint64_t conn_core_next_timer(const struct sh_qp *qp)
 {
-	if (!qp->conn_id)
-		return 0;
-	return sh_earlier_ns(
-		sh_earlier_ns(qp->core.timer_at, sh_move_next_timer(qp)),
-		sh_earlier_ns(sh_earlier_ns(qp->intro.next_at, qp->intro.start_at),
-			      sh_earlier_ns(qp->paths.home.resend_at, qp->carriers.log.next_at)));
+	return qp->core.timer_at;
 }
 
-static void conn_timer_core(struct sh_qp *qp, uint64_t now)
+static void conn_core_timer(struct sh_qp *qp, uint64_t now)
 {
 	struct sc_event event = { .type = SC_EV_TIMER };
 	uint32_t number;
@@ -387,22 +382,10 @@ static void conn_timer_core(struct sh_qp *qp, uint64_t now)
 	sh_stay_say_unanswered(qp, now);
 }
 
-void sh_conn_timer(struct sh_qp *qp, uint64_t now)
-{
-	if (!qp->conn_id)
-		return;
-	sh_move_timer(qp, now);
-	if (qp->core.timer_at && qp->core.timer_at <= now)
-		conn_timer_core(qp, now);
-	if (qp->paths.home.resend_at && qp->paths.home.resend_at <= now)
-		sh_home_timer(qp, now);
-	if (qp->carriers.log.next_at && qp->carriers.log.next_at <= now)
-		sh_wqe_log_timer(qp, now);
-	if (qp->intro.start_at && qp->intro.start_at <= now)
-		sh_intro_start(qp);
-	if (qp->intro.next_at && qp->intro.next_at <= now)
-		sh_intro_timer(qp);
-}
+const struct sh_conn_part sh_core_part = {
+	.name = "core",
+	.clock = { .next_timer = conn_core_next_timer, .run = conn_core_timer },
+};
 
 /* ---- life ----------------------------------------------------------------------------------- */
 

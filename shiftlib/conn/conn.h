@@ -3,6 +3,7 @@
 #ifndef SHIFTLIB_CONN_CONN_H
 #define SHIFTLIB_CONN_CONN_H
 
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/core/core.h"
 
@@ -14,8 +15,8 @@ void sh_conn_simple(struct sh_qp *qp, enum sc_event_type type, enum sc_reason re
 /* About the carrier, or the ordered switch, of that number. */
 void sh_conn_about(struct sh_qp *qp, enum sc_event_type type, enum sc_reason reason,
 		   uint32_t epoch);
-void sh_conn_timer(struct sh_qp *qp, uint64_t now);
-uint64_t sh_conn_next_timer(const struct sh_qp *qp); /* 0: none */
 bool sh_conn_hands_off(struct sh_qp *qp); /* somebody else posts to its rings: not ours any more */
+
+extern const struct sh_conn_part sh_core_part; /* the core's own clock */
 
 #endif

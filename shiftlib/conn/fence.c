@@ -11,6 +11,7 @@
 #include "shiftlib/conn/fence.h"
 #include "shiftlib/conn/mailbox.h"
 #include "shiftlib/conn/move.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
@@ -61,7 +62,7 @@ static bool fence_passed(struct sh_qp *qp)
 	return sp_qp_fenced(qp->sp);
 }
 
-void sh_fence_look(struct sh_qp *qp, uint64_t now)
+static void fence_look(struct sh_qp *qp, uint64_t now)
 {
 	uint32_t number = qp->fence.number;
 
@@ -110,3 +111,13 @@ void sh_fence_lift(struct sh_qp *qp)
 	default: sh_move_publish(qp, sh_now_ns()); break;
 	}
 }
+
+static uint64_t fence_next_timer(const struct sh_qp *qp)
+{
+	return qp->fence.next_at;
+}
+
+const struct sh_conn_part sh_fence_part = {
+	.name = "fence",
+	.clock = { .next_timer = fence_next_timer, .run = fence_look },
+};

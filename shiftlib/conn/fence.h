@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct sh_conn_part;
 struct sh_qp;
 
 /* In struct sh_qp. */
@@ -19,6 +20,7 @@ struct sh_fence {
 void sh_fence_lay(struct sh_qp *qp, uint32_t number);
 void sh_fence_lift(struct sh_qp *qp);
 void sh_fence_forget(struct sh_qp *qp); /* the connection leaves, or ends */
-void sh_fence_look(struct sh_qp *qp, uint64_t now);
+
+extern const struct sh_conn_part sh_fence_part;
 
 #endif

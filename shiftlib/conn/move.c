@@ -14,6 +14,7 @@
 #include "shiftlib/conn/fence.h"
 #include "shiftlib/conn/meet/unknown.h"
 #include "shiftlib/conn/move.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/exact.h"
 #include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/parts/srq.h"
@@ -553,23 +554,29 @@ void sh_move_key_missing(struct sh_qp *qp)
 
 /* ---- the clock ------------------------------------------------------------------------------ */
 
-uint64_t sh_move_next_timer(const struct sh_qp *qp)
+static uint64_t publish_next_timer(const struct sh_qp *qp)
 {
-	return sh_earlier_ns(sh_earlier_ns(sh_earlier_ns(qp->quiesce.next_at, qp->publish.at),
-					   sh_earlier_ns(qp->fence.next_at, qp->loopback.next_at)),
-			     qp->error.ending.at);
+	return qp->publish.at;
 }
 
-void sh_move_timer(struct sh_qp *qp, uint64_t now)
+const struct sh_conn_part sh_publish_part = {
+	.name = "publish",
+	.clock = { .next_timer = publish_next_timer, .run = sh_move_publish },
+};
+
+static uint64_t ending_next_timer(const struct sh_qp *qp)
 {
-	if (qp->quiesce.next_at && qp->quiesce.next_at <= now)
-		sh_quiesce_look(qp, now);
-	if (qp->publish.at && qp->publish.at <= now)
-		sh_move_publish(qp, now);
-	if (qp->fence.next_at && qp->fence.next_at <= now)
-		sh_fence_look(qp, now);
-	if (qp->loopback.next_at && qp->loopback.next_at <= now)
-		sh_loopback_run(qp, now);
-	if (qp->error.ending.at && qp->error.ending.at <= now)
-		move_ended(qp);
+	return qp->error.ending.at;
 }
+
+/* A NIC that has not obeyed by now is not waited for. */
+static void ending_run(struct sh_qp *qp, uint64_t now)
+{
+	(void)now;
+	move_ended(qp);
+}
+
+const struct sh_conn_part sh_ending_part = {
+	.name = "ending",
+	.clock = { .next_timer = ending_next_timer, .run = ending_run },
+};

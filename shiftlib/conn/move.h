@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include "shiftlib/core/core.h"
 
+struct sh_conn_part;
 struct sh_qp;
 struct sp_request;
 
@@ -44,7 +45,7 @@ void sh_move_fail(struct sh_qp *qp, enum sc_reason reason);
 void sh_move_ending_look(struct sh_qp *qp); /* a command to ERR has returned */
 void sh_move_key_missing(struct sh_qp *qp);
 void sh_move_publish(struct sh_qp *qp, uint64_t now);
-uint64_t sh_move_next_timer(const struct sh_qp *qp);
-void sh_move_timer(struct sh_qp *qp, uint64_t now);
+
+extern const struct sh_conn_part sh_publish_part, sh_ending_part;
 
 #endif

@@ -47,8 +47,9 @@ struct sh_qp_line {
 struct sh_qp_app {
 	struct ibv_qp_attr attr;
 	int mask;
-	enum ibv_qp_state set;	 /* by its last modify call */
-	enum ibv_qp_state state; /* that the application believes in: ERR, too, once it was told errors */
+	enum ibv_qp_state set; /* by its last modify call */
+	enum ibv_qp_state
+		state; /* that the application believes in: ERR, too, once it was told errors */
 };
 
 /* A driven QP; with a connection once it is connected. */
@@ -93,7 +94,6 @@ struct sh_qp {
 		uint8_t port;		/* ... on that port */
 	} counted;
 	struct sc_conn core;
-	struct sh_intro intro;
 	struct sh_qp_line line;
 	struct sh_qp_gid gid;
 	struct sh_peer *_Atomic peer; /* read on the data path too, without the lock */
@@ -106,12 +106,16 @@ struct sh_qp {
 	struct sh_fence fence;
 	struct sh_qp_publish publish;
 	struct sh_qp_error error;
-	struct sh_qp_detector detector;
-	struct sh_loopback loopback;
 	struct sh_qp_clock clock;
 	struct sh_mailbox mailbox;
-	struct sh_qp_stats stats;
-	struct sh_qp_incident incident;
+
+	struct { /* What parts keep */
+		struct sh_intro intro;
+		struct sh_qp_detector detector;
+		struct sh_loopback loopback;
+		struct sh_qp_stats stats;
+		struct sh_qp_incident incident;
+	};
 };
 
 #endif

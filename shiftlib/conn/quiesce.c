@@ -18,6 +18,7 @@
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/mailbox.h"
 #include "shiftlib/conn/move.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
@@ -575,4 +576,14 @@ const struct sh_module sh_quiesces_module = {
 	.name = "quiesces",
 	.reset = quiesces_reset,
 	.heard = quiesces_read,
+};
+
+static uint64_t quiesce_next_timer(const struct sh_qp *qp)
+{
+	return qp->quiesce.next_at;
+}
+
+const struct sh_conn_part sh_quiesce_part = {
+	.name = "quiesce",
+	.clock = { .next_timer = quiesce_next_timer, .run = sh_quiesce_look },
 };

@@ -8,6 +8,7 @@
 
 struct ibv_context;
 struct sh_carrier;
+struct sh_conn_part;
 struct sh_nic;
 struct sh_qp;
 
@@ -51,5 +52,6 @@ void sh_quiesce_context_over(const struct ibv_context *context);
 void sh_quiesce_nic_reopened(const struct sh_nic *nic);
 
 extern const struct sh_module sh_quiesces_module;
+extern const struct sh_conn_part sh_quiesce_part;
 
 #endif

@@ -25,7 +25,7 @@ CONN_INCLUDES = 27
 NAMED = 93
 # Files of a room, wherever they lie: what is not in a room yet counts as if it were.
 ROOMS = {
-    "meet": "intro intro_kv ahead unknown",
+    "meet": "intro intro_record intro_kv ahead unknown",
     "atomics": "home home_group home_board home_shared words",
     "wqelog": "wqe_log log_words",
     "watch": "detector gray slow slow_path judged degraded look",

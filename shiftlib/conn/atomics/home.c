@@ -8,6 +8,7 @@
 #include "shiftlib/conn/clock.h"
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/move.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/core/core.h"
@@ -158,7 +159,7 @@ static void home_say_waits(struct sh_qp *qp, uint64_t now)
 	       qp->qp->qp_num, qp->active->nic->name, sc_home_why_text(qp->paths.home.user.why));
 }
 
-void sh_home_timer(struct sh_qp *qp, uint64_t now)
+static void home_timer(struct sh_qp *qp, uint64_t now)
 {
 	home_say_waits(qp, now);
 	qp->paths.home.resend_at = 0;
@@ -175,3 +176,13 @@ const char *sh_home_why(const struct sh_qp *qp)
 {
 	return qp->paths.home.waits ? sc_home_why_text(qp->paths.home.user.why) : NULL;
 }
+
+static uint64_t home_next_timer(const struct sh_qp *qp)
+{
+	return qp->paths.home.resend_at;
+}
+
+const struct sh_conn_part sh_home_part = {
+	.name = "home",
+	.clock = { .next_timer = home_next_timer, .run = home_timer },
+};

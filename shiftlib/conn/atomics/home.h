@@ -10,6 +10,7 @@
 #include "shiftlib/loop/loop.h"
 
 struct sh_carrier;
+struct sh_conn_part;
 struct sh_ctx;
 struct sh_qp;
 
@@ -36,7 +37,6 @@ int sh_home_takes(struct sh_qp *qp, const struct sh_carrier *to);
 /* An atomic of it may not run yet: the peer is asked. */
 void sh_home_wait(struct sh_qp *qp, uint64_t now);
 void sh_home_message(struct sh_qp *qp, const struct sc_msg_home *m);
-void sh_home_timer(struct sh_qp *qp, uint64_t now);
 const char *sh_home_why(const struct sh_qp *qp); /* its own wait; NULL: they do not */
 
 /* home_group.c: who responds */
@@ -61,5 +61,6 @@ void sh_home_region(void);
 uint32_t sh_home_processes(void);
 
 extern const struct sh_module sh_homes_module;
+extern const struct sh_conn_part sh_home_part;
 
 #endif

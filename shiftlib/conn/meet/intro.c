@@ -15,6 +15,7 @@
 #include "shiftlib/conn/level.h"
 #include "shiftlib/conn/meet/intro.h"
 #include "shiftlib/conn/meet/intro_kv.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/spread.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
@@ -39,139 +40,6 @@
 #define INTRO_NEWS_MAX_NS SH_NS_PER_S
 
 struct sh_intros sh_intros;
-
-/* ---- what to write, where to look ----------------------------------------------------------- */
-
-/*
- * Which GID the application connected from: it gave an index. Not asked in its own thread, and for
- * most queue pairs not at all: they use the GID of the control QP, or that of the one before.
- * False: it is being asked for, and the introduction goes on when the answer is there.
- */
-static bool intro_gid_known(struct sh_qp *qp)
-{
-	const struct sh_nic *nic = qp->ctx->nic;
-	uint8_t index = qp->app.attr.ah_attr.grh.sgid_index;
-	const uint8_t *gid = NULL;
-
-	if (!qp->app.attr.ah_attr.is_global)
-		return true;
-	if (index == nic->address.gid_index) {
-		gid = nic->address.gid;
-		qp->gid.kind = nic->address.gid_kind;
-		qp->gid.vlan = nic->address.vlan;
-	} else if (nic->gid.valid && nic->gid.index == index) {
-		gid = nic->gid.gid;
-		qp->gid.kind = nic->gid.kind;
-		qp->gid.vlan = nic->gid.vlan;
-	}
-	if (qp->intro.gid_unknown || (qp->gid.valid && (gid || qp->gid.kind)))
-		return true;
-	if (gid) {
-		memcpy(qp->gid.raw, gid, sizeof(qp->gid.raw));
-		qp->gid.valid = true;
-		return true;
-	}
-	qp->intro.queued = sh_intro_ask_gid(qp, index);
-	return false;
-}
-
-static uint64_t intro_subnet(const struct sh_nic *nic)
-{
-	uint64_t subnet = 0;
-	int i;
-
-	for (i = 0; i < 8; i++)
-		subnet = subnet << 8 | nic->address.gid[i];
-	return subnet;
-}
-
-static bool intro_by_lid(const struct sh_qp *qp)
-{
-	return qp->ctx->nic->address.link_layer != IBV_LINK_LAYER_ETHERNET;
-}
-
-/* Found out once: it may take a system call, and queue pairs are destroyed by the thousand. */
-static int intro_prefix(const char **prefix)
-{
-	*prefix = sh_intros.prefix;
-	if (**prefix)
-		return 0;
-	return kv_prefix(sh.config.job, sh_intros.prefix, sizeof(sh_intros.prefix));
-}
-
-static int intro_own_keys(const struct sh_qp *qp, char keys[2][KV_KEY_MAX + 1], int *n)
-{
-	const struct sh_nic *nic = qp->ctx->nic;
-	const char *prefix;
-	int ret = intro_prefix(&prefix);
-
-	if (ret)
-		return ret;
-	if (qp->gid.valid)
-		ret = kv_key_gid(keys[(*n)++], KV_KEY_MAX, prefix, qp->gid.raw, qp->qp->qp_num);
-	if (!ret && intro_by_lid(qp))
-		ret = kv_key_lid(keys[(*n)++], KV_KEY_MAX, prefix, intro_subnet(nic),
-				 nic->address.lid, qp->qp->qp_num);
-	return ret;
-}
-
-static int intro_keys(const struct sh_qp *qp, struct sh_intro_item *item)
-{
-	const struct sh_nic *nic = qp->ctx->nic;
-	const struct ibv_ah_attr *ah = &qp->app.attr.ah_attr;
-	const char *prefix;
-	int ret;
-
-	ret = intro_own_keys(qp, item->own_keys, &item->n_own);
-	if (!ret)
-		ret = intro_prefix(&prefix);
-	if (ret)
-		return ret;
-	if (ah->is_global)
-		return kv_key_gid(item->peer_key, KV_KEY_MAX, prefix, ah->grh.dgid.raw,
-				  qp->app.attr.dest_qp_num);
-	return kv_key_lid(item->peer_key, KV_KEY_MAX, prefix, intro_subnet(nic), ah->dlid,
-			  qp->app.attr.dest_qp_num);
-}
-
-static void intro_add_nic(struct kv_record *record, const struct sh_nic *nic)
-{
-	struct kv_addr *addr = &record->addr[record->n_addr++];
-
-	addr->nic = nic->index;
-	addr->link_layer = nic->address.link_layer;
-	if (!nic->address.link_layer) /* not open yet, maybe never: told later, if it will be */
-		addr->link_layer = KV_LINK_ETHERNET;
-	addr->gid_index_hint = nic->address.gid_index;
-	memcpy(addr->gid, nic->address.gid, sizeof(addr->gid));
-	addr->lid = nic->address.lid;
-	addr->ctrl_qpn = nic->address.qpn;
-	addr->qkey = nic->address.qkey;
-	addr->mtu = nic->address.mtu;
-	addr->revision = nic->revision;
-}
-
-static void intro_record(const struct sh_qp *qp, struct kv_record *record)
-{
-	const struct sh_ctx *ctx = qp->ctx;
-	uint32_t k;
-
-	*record = (struct kv_record){
-		.protocol = SH_WIRE_MAJOR,
-		.caps = SH_WIRE_CAPS & ~(sh.config.atomic_home ? 0 : SH_WIRE_CAP_HOME),
-		.instance = sh.instance,
-		.conn_id = qp->conn_id,
-		.nonce = qp->nonce,
-		.qpn = qp->qp->qp_num,
-		.remote_qpn = qp->app.attr.dest_qp_num,
-		.default_nic = ctx->nic->index,
-	};
-	for (k = 0; k < ctx->n_paths; k++) {
-		if (k)
-			record->backup[record->n_backup++] = ctx->path[k]->index;
-		intro_add_nic(record, ctx->path[k]);
-	}
-}
 
 /* ---- what was found ------------------------------------------------------------------------- */
 
@@ -516,8 +384,8 @@ bool sh_intro_fill(struct sh_qp *qp, struct sh_intro_item *item)
 	item->get = !qp->intro.heard && sh_now_ns() >= qp->intro.look_at;
 	/* The store may have lost it, or its lease ended: renewed, also before the peer shows up. */
 	item->put = !qp->intro.published || sh_now_ns() >= qp->intro.put_again_at;
-	intro_record(qp, &item->own);
-	if (intro_keys(qp, item) || !item->n_own) {
+	sh_intro_record(qp, &item->own);
+	if (sh_intro_keys(qp, item) || !item->n_own) {
 		sh_level_set(qp, SH_DRIVEN, "its address cannot be written as a key");
 		return false;
 	}
@@ -530,7 +398,7 @@ bool sh_intro_fill(struct sh_qp *qp, struct sh_intro_item *item)
 
 static void intro_ask(struct sh_qp *qp)
 {
-	if (intro_gid_known(qp) &&
+	if (sh_intro_gid_known(qp) &&
 	    (sh_nics_on_vlan(qp->gid.vlan) || sh_now_ns() - qp->intro.since >= INTRO_OPEN_NS))
 		sh_intro_line_up(qp);
 	else if (!qp->intro.queued)
@@ -571,7 +439,7 @@ void sh_intro_start(struct sh_qp *qp)
 		intro_ask(qp);
 }
 
-void sh_intro_timer(struct sh_qp *qp)
+static void intro_timer(struct sh_qp *qp)
 {
 	qp->intro.next_at = 0;
 	if (qp->intro.queued || !intro_nics_open(qp))
@@ -587,6 +455,26 @@ void sh_intro_withdraw(struct sh_qp *qp)
 	int n = 0;
 
 	sh_intro_line_leave(qp);
-	if (qp->intro.published && !intro_own_keys(qp, keys, &n))
+	if (qp->intro.published && !sh_intro_own_keys(qp, keys, &n))
 		sh_intro_line_withdraw(qp->nonce, keys, n);
 }
+
+/* ---- the part -------------------------------------------------------------------------------- */
+
+static uint64_t intro_next_timer(const struct sh_qp *qp)
+{
+	return sh_earlier_ns(qp->intro.next_at, qp->intro.start_at);
+}
+
+static void intro_run(struct sh_qp *qp, uint64_t now)
+{
+	if (qp->intro.start_at && qp->intro.start_at <= now)
+		sh_intro_start(qp);
+	if (qp->intro.next_at && qp->intro.next_at <= now)
+		intro_timer(qp);
+}
+
+const struct sh_conn_part sh_intro_part = {
+	.name = "introduction",
+	.clock = { .next_timer = intro_next_timer, .run = intro_run },
+};

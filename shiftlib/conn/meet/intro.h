@@ -8,6 +8,7 @@
 #include "shiftlib/base/worker.h"
 #include "shiftlib/loop/loop.h"
 
+struct sh_conn_part;
 struct sh_qp;
 
 /* In struct sh_qp. */
@@ -56,7 +57,6 @@ struct sh_intros {
 extern struct sh_intros sh_intros;
 
 void sh_intro_start(struct sh_qp *qp);
-void sh_intro_timer(struct sh_qp *qp);
 void sh_intro_ready(struct sh_qp *qp);
 void sh_intro_withdraw(struct sh_qp *qp);
 void sh_intro_news(struct sh_qp *qp); /* lock held, as all of these */
@@ -65,5 +65,6 @@ void sh_intro_news(struct sh_qp *qp); /* lock held, as all of these */
 struct sh_worker *sh_intros_take_worker(void);
 
 extern const struct sh_module sh_intros_module;
+extern const struct sh_conn_part sh_intro_part;
 
 #endif

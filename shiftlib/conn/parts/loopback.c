@@ -20,6 +20,7 @@
 #include "shiftlib/conn/clock.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/move.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/control/address.h"
@@ -527,3 +528,13 @@ void sh_loopback_uninit(struct sh_qp *qp)
 	free(qp->loopback.readers);
 	qp->loopback.readers = NULL;
 }
+
+static uint64_t loopback_next_timer(const struct sh_qp *qp)
+{
+	return qp->loopback.next_at;
+}
+
+const struct sh_conn_part sh_loopback_part = {
+	.name = "loopback",
+	.clock = { .next_timer = loopback_next_timer, .run = sh_loopback_run },
+};

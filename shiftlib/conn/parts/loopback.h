@@ -9,6 +9,7 @@
 #include "shiftlib/core/core.h"
 #include "shiftlib/replica/real_qp.h"
 
+struct sh_conn_part;
 struct sh_qp;
 
 /* SHIFT's own loopback QP, which READs there: see loopback.c. */
@@ -45,5 +46,7 @@ void sh_loopback_run(struct sh_qp *self, uint64_t now);
 void sh_loopback_forget(struct sh_qp *self); /* what waits runs */
 void sh_loopback_drop(struct sh_qp *qp);     /* lock given up meanwhile; the connection is closed */
 void sh_loopback_uninit(struct sh_qp *qp);   /* behind that */
+
+extern const struct sh_conn_part sh_loopback_part;
 
 #endif

@@ -12,6 +12,7 @@
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/core/core.h"
@@ -446,4 +447,9 @@ const struct sh_module sh_srqs_module = {
 	.name = "srqs",
 	.run = srqs_run,
 	.next_timer = srqs_next_timer,
+};
+
+const struct sh_conn_part sh_srq_part = {
+	.name = "srq",
+	.clock.due = srqs_next_timer,
 };

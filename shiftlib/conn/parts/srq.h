@@ -5,6 +5,7 @@
 
 #include "shiftlib/replica/srq.h"
 
+struct sh_conn_part;
 struct sh_qp;
 struct sh_carrier;
 
@@ -32,5 +33,6 @@ void sh_srq_cb_limit(void *srq);
 int sh_srq_cb_lkey(void *srq, uint8_t path, uint32_t key, uint32_t *out);
 
 extern const struct sh_module sh_srqs_module;
+extern const struct sh_conn_part sh_srq_part;
 
 #endif

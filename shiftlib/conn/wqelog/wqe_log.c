@@ -10,6 +10,7 @@
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/messages.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/wqelog/log_words.h"
@@ -117,7 +118,7 @@ static bool log_ask_again(struct sh_qp *qp, const struct sh_carrier *carrier)
 	return true;
 }
 
-void sh_wqe_log_timer(struct sh_qp *qp, uint64_t now)
+static void log_timer(struct sh_qp *qp, uint64_t now)
 {
 	bool asked = false;
 
@@ -272,3 +273,13 @@ const char *sh_wqe_log_state(const struct sh_qp *qp, const char **why)
 	*why = qp->carriers.log.why;
 	return "refused";
 }
+
+static uint64_t log_next_timer(const struct sh_qp *qp)
+{
+	return qp->carriers.log.next_at;
+}
+
+const struct sh_conn_part sh_wqe_log_part = {
+	.name = "wqe_log",
+	.clock = { .next_timer = log_next_timer, .run = log_timer },
+};

@@ -13,6 +13,7 @@
 
 struct sc_counts;
 struct sh_carrier;
+struct sh_conn_part;
 struct sh_qp;
 struct sh_wire_log;
 struct sp_request;
@@ -63,7 +64,6 @@ void sh_wqe_log_caps(struct ibv_qp_cap *cap);
 
 /* After each event: is there a carrier whose word's place is not known yet? */
 void sh_wqe_log_look(struct sh_qp *qp);
-void sh_wqe_log_timer(struct sh_qp *qp, uint64_t now);
 void sh_wqe_log_heard(struct sh_qp *qp, const struct sh_wire_log *log);
 /* Before settling: true: what the word says is in counts, or nobody can tell; false: it was asked for. */
 bool sh_wqe_log_settle(struct sh_qp *qp, const struct sp_request *requests, uint32_t n,
@@ -77,5 +77,7 @@ void sh_wqe_log_forget(struct sh_qp *qp); /* another quiesce */
 void sh_wqe_log_free(struct sh_qp *qp);	  /* its queue pairs are gone */
 /* Of a queue pair that is gone. May block: on the NIC's worker, or without the lock. */
 void sh_wqe_log_drop(struct ibv_mr *mr);
+
+extern const struct sh_conn_part sh_wqe_log_part;
 
 #endif

@@ -11,6 +11,8 @@
 #include "shiftlib/conn/clock.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/move.h"
+#include "shiftlib/conn/part.h"
+#include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/replica/context.h"
@@ -34,6 +36,8 @@ static struct sh_cq cq;
 static struct sh_qp qp;
 static struct sh_carrier to;
 static int shown;
+
+static const struct sh_conn_part *const parts[] = { &sh_loopback_part, &sh_ending_part, NULL };
 
 static int collect(struct sp_cq *sp)
 {
@@ -71,6 +75,7 @@ static struct sh_carrier carrier_on(struct sh_nic *nic, uint32_t epoch)
 static int setup(void **state)
 {
 	(void)state;
+	sh_parts_register(parts);
 	list_init(&sh_conns.touched);
 	ctx = (struct sh_ctx){ .nic = &nics[0] };
 	cq = (struct sh_cq){ .ctx = &ctx, .sp = (struct sp_cq *)object };
@@ -91,7 +96,7 @@ static void is_shown(int times)
 {
 	sh_move_ending_look(&qp);
 	assert_int_equal(shown, times);
-	assert_int_equal(sh_move_next_timer(&qp), times ? 0 : AT);
+	assert_int_equal(sh_clock_next(&qp), times || !qp.conn_id ? 0 : AT);
 }
 
 static void both_are_waited_for(void **state)
@@ -100,12 +105,12 @@ static void both_are_waited_for(void **state)
 	is_shown(0);
 	qp.carriers.own.in_error = true;
 	is_shown(0);
-	sh_move_timer(&qp, AT - 1);
+	sh_clock_run(&qp, AT - 1);
 	is_shown(0);
 	to.in_error = true;
 	is_shown(1);
 	is_shown(1);
-	sh_move_timer(&qp, AT);
+	sh_clock_run(&qp, AT);
 	is_shown(1);
 }
 
@@ -123,7 +128,7 @@ static void one_that_hangs_is_not(void **state)
 {
 	(void)state;
 	qp.carriers.own.in_error = true;
-	sh_move_timer(&qp, AT);
+	sh_clock_run(&qp, AT);
 	is_shown(1);
 	to.in_error = true; /* late */
 	is_shown(1);
