@@ -79,6 +79,8 @@ static const struct sh_module *const process_modules[] = {
 /* Parts of each connection (conn/part.h), in the order in which they are told and asked. */
 /* clang-format off */
 static const struct sh_conn_part *const process_parts[] = {
+	&sh_incident_part, /* sees when the first error was, which the figures of the move take */
+	&sh_stats_part,
 	&sh_quiesce_part, /* what ends a wait runs before what has waited too long */
 	&sh_publish_part,
 	&sh_fence_part,

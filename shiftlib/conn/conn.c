@@ -19,6 +19,7 @@
 #include "shiftlib/conn/meet/unknown.h"
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/move.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/exact.h"
 #include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/parts/spread.h"
@@ -28,8 +29,6 @@
 #include "shiftlib/conn/quiesce.h"
 #include "shiftlib/conn/standby.h"
 #include "shiftlib/conn/stay.h"
-#include "shiftlib/conn/told/incident.h"
-#include "shiftlib/conn/told/stats.h"
 #include "shiftlib/conn/users.h"
 #include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/core/core.h"
@@ -118,9 +117,7 @@ static void conn_guard(struct sh_qp *qp, bool on)
 
 static void conn_withhold(struct sh_qp *qp, const struct sc_action *action)
 {
-	sh_incident_moves(qp);
-	if (!qp->stats.move || qp->stats.move->settled_ns || qp->stats.move->ended)
-		qp->stats.move = sh_stats_move_begin(qp, action->reason);
+	SH_PARTS_TELL(move.begins, qp, action->reason);
 	sh_move_withhold(qp);
 	sh_exact_withheld(qp, action->epoch);
 }
@@ -424,6 +421,7 @@ int sh_conn_new(struct sh_qp *qp)
 	if (!qp->conn_id) {
 		if (sh_conns_add(qp))
 			return -ENOMEM;
+		SH_PARTS_TELL(life.reset, qp);
 		memset(&qp->intro, 0, sizeof(qp->intro));
 		list_init(&qp->intro.line);
 		sh_words_forget(qp);
@@ -436,8 +434,6 @@ int sh_conn_new(struct sh_qp *qp)
 		qp->paths.up = qp->paths.steady = qp->paths.drained = 0;
 		memset(&qp->error, 0, sizeof(qp->error));
 		memset(&qp->line.heard, 0, sizeof(qp->line.heard));
-		memset(&qp->incident, 0, sizeof(qp->incident));
-		qp->stats.move = NULL;
 		atomic_store(&qp->mailbox.progress_epoch, 0);
 		sc_init(&qp->core, &config);
 		sh_level_set(qp, SH_DRIVEN, sh_level_looking);
@@ -466,8 +462,7 @@ void sh_conn_leave(struct sh_qp *qp)
 	if (!qp->conn_id)
 		return;
 	sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_APPLICATION);
-	sh_incident_left(qp);
-	sh_stats_path(qp, 0);
+	SH_PARTS_TELL(life.leaves, qp);
 	sh_turn_over(qp);
 	sh_intro_withdraw(qp);
 	sh_paths_use_peer(qp, NULL);

@@ -3,10 +3,10 @@
 #include "shiftlib/base/log.h"
 #include "shiftlib/conn/atomics/home.h"
 #include "shiftlib/conn/level.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/pool.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/tenant.h"
-#include "shiftlib/conn/told/incident.h"
 #include "shiftlib/control/address.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/nic/nic.h"
@@ -36,7 +36,7 @@ void sh_level_set(struct sh_qp *qp, enum sh_level level, const char *why)
 	if (sh.config
 		    .atomic_group) /* it may take part from now on, or no more, which other processes are to read */
 		sh_home_due();
-	sh_incident_level(qp);
+	SH_PARTS_TELL(step.leveled, qp);
 	if (level == SH_PROTECTED && !sc_rests(&qp->core) && qp->standby)
 		sh_log(SH_LOG_INFO, "QP 0x%06x on %s is protected by %s", qp->qp->qp_num,
 		       qp->active->nic->name, qp->standby->nic->name);

@@ -12,6 +12,7 @@
 #include "shiftlib/conn/give_way.h"
 #include "shiftlib/conn/mailbox.h"
 #include "shiftlib/conn/move.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/watch/detector.h"
@@ -63,11 +64,11 @@ void sh_mailbox_note_app_error(struct sh_qp *qp, uint32_t status, uint32_t vendo
 static bool mailbox_fruitless(struct sh_qp *qp, uint32_t epoch)
 {
 	uint32_t progress = atomic_load(&qp->mailbox.progress_epoch);
-	bool delivered = qp->stats.totals.settled != qp->stats.settled_before ||
-			 progress != qp->stats.progress_before;
+	bool delivered = qp->mailbox.fruit.settled != qp->mailbox.fruit.settled_before ||
+			 progress != qp->mailbox.fruit.progress_before;
 
-	qp->stats.settled_before = qp->stats.totals.settled;
-	qp->stats.progress_before = progress;
+	qp->mailbox.fruit.settled_before = qp->mailbox.fruit.settled;
+	qp->mailbox.fruit.progress_before = progress;
 	return epoch && !delivered;
 }
 
@@ -148,9 +149,8 @@ static void mailbox_open(struct sh_qp *qp, uint32_t pending)
 		sh_move_key_missing(qp);
 	if (pending & SH_PENDING_GATED)
 		sh_loopback_run(qp, sh_now_ns());
-	if ((pending & SH_PENDING_PROGRESS) && qp->stats.move &&
-	    !qp->stats.move->first_completion_ns)
-		qp->stats.move->first_completion_ns = atomic_load(&qp->mailbox.progress_ns);
+	if (pending & SH_PENDING_PROGRESS)
+		SH_PARTS_TELL(news.progressed, qp);
 }
 
 void sh_mailbox_read(void)

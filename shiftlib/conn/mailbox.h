@@ -31,6 +31,11 @@ struct sh_mailbox {
 	_Atomic uint64_t
 		missing; /* the key that was last asked for in vain; SH_KEY_REMOTE: the peer's */
 	struct sh_qp *_Atomic next;
+	struct
+	{ /* Lock held. What has come of the sends; before: when retries were not answered last */
+		uint64_t settled, settled_before;
+		uint32_t progress_before; /* progress_epoch */
+	} fruit;
 };
 
 /* Any thread, no lock. */

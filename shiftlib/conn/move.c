@@ -20,8 +20,6 @@
 #include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
-#include "shiftlib/conn/told/incident.h"
-#include "shiftlib/conn/told/stats.h"
 #include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
@@ -118,33 +116,15 @@ void sh_move_lay(struct sh_qp *qp, uint32_t epoch)
 
 static void move_settled(struct sh_qp *qp, struct sh_carrier *to, const struct sp_settled *settled)
 {
-	struct sh_move *move = qp->stats.move;
-	uint64_t now = sh_now_ns();
-
-	sh_stats_settled(qp, settled);
-	sh_incident_settled(qp, to, settled);
-	sh_stats_path(qp, to->path);
+	SH_PARTS_TELL(move.settled, qp, to, settled);
+	SH_PARTS_TELL(move.carried, qp, to->path);
 	sh_turn_over(qp);
 	qp->active = qp->receiving = to;
 	if (qp->standby == to)
 		qp->standby = NULL;
 	sh_fence_forget(qp);
+	qp->mailbox.fruit.settled += settled->delivered;
 	atomic_store(&qp->mailbox.error_ns, 0); /* what was told since is this move's */
-	if (!move)
-		return;
-	memcpy(move->to, to->nic->name, sizeof(move->to));
-	move->path = to->path;
-	move->settled_ns = now;
-	move->settled = settled->delivered;
-	move->resubmitted = settled->resent;
-	move->published = settled->published;
-	if (settled->delivered && !move->first_completion_ns)
-		move->first_completion_ns = now;
-	sh_log(SH_LOG_WARN,
-	       "QP 0x%06x moved from %s to %s (%s): %u requests sent again, %u settled, %u that "
-	       "had waited",
-	       qp->qp->qp_num, move->from, move->to, move->reason, settled->resent,
-	       settled->delivered, settled->published);
 }
 
 /* What the application saw complete may be lost with the peer's NIC: it must not be told of by more. */
@@ -455,8 +435,6 @@ void sh_move_fail(struct sh_qp *qp, enum sc_reason reason)
 {
 	uint32_t unknown = reason == SC_REASON_APPLICATION ? 0 : move_unknown(qp);
 
-	if (qp->stats.move && !qp->stats.move->settled_ns)
-		qp->stats.move->ended = true;
 	if (reason != SC_REASON_APPLICATION)
 		sh_log(SH_LOG_WARN,
 		       "QP 0x%06x could not be moved, the application gets its errors: %s",
@@ -466,8 +444,8 @@ void sh_move_fail(struct sh_qp *qp, enum sc_reason reason)
 	qp->publish.at = 0;
 	sh_fence_forget(qp);
 	move_end(qp, move_first_status(qp, reason), qp->error.vendor_err, qp->error.delivered);
-	sh_incident_failed(qp, reason, unknown);
-	sh_stats_path(qp, 0);
+	SH_PARTS_TELL(move.failed, qp, reason, unknown);
+	SH_PARTS_TELL(move.carried, qp, 0);
 	sh_turn_over(qp);
 }
 
@@ -499,11 +477,14 @@ static void move_key_unknown(struct sh_qp *qp)
 /* It would not be atomic with those of others. */
 static void move_atomic_waited(struct sh_qp *qp)
 {
+	uint32_t unknown;
+
 	sh_log(SH_LOG_WARN,
 	       "QP 0x%06x: its atomics have waited too long for a NIC of the peer that runs all of "
 	       "them, the application gets errors: %s",
 	       qp->qp->qp_num, sh_home_why(qp));
-	sh_incident_failed(qp, SC_REASON_HOME, move_unknown(qp));
+	unknown = move_unknown(qp);
+	SH_PARTS_TELL(move.failed, qp, SC_REASON_HOME, unknown);
 	move_refuse(qp, IBV_WC_RETRY_EXC_ERR);
 }
 

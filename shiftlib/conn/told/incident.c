@@ -10,6 +10,7 @@
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/level.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/told/incident.h"
 #include "shiftlib/conn/watch/degraded.h"
@@ -243,7 +244,7 @@ static struct incident *incident_to_join(const struct sh_event *event, bool orde
 	return NULL;
 }
 
-void sh_incident_moves(struct sh_qp *qp)
+static void incident_moves(struct sh_qp *qp, enum sc_reason reason)
 {
 	uint64_t now = sh_now_ns(), error_ns = atomic_load(&qp->mailbox.error_ns);
 	bool ordered = qp->fence.number && !error_ns;
@@ -298,15 +299,15 @@ static enum sh_event_kind incident_kind(const struct sh_qp *qp, const struct inc
 	return incident->ordered && back ? SH_EVENT_RETURN : SH_EVENT_SWITCH;
 }
 
-void sh_incident_settled(struct sh_qp *qp, const struct sh_carrier *to,
-			 const struct sp_settled *settled)
+static void incident_settled(struct sh_qp *qp, const struct sh_carrier *to,
+			     const struct sp_settled *settled)
 {
 	struct incident *incident = incident_of(qp);
 	uint64_t now = sh_now_ns();
 
 	if (!incident) { /* it has lost its place to another */
 		qp->incident.moving = 0;
-		sh_incident_moves(qp);
+		incident_moves(qp, qp->core.reason);
 		incident = incident_of(qp);
 	}
 	qp->incident.moving = 0;
@@ -342,7 +343,7 @@ static struct incident *incident_failing(const struct sh_event *event)
 	return incident_open(event, false);
 }
 
-void sh_incident_left(struct sh_qp *qp)
+static void incident_left(struct sh_qp *qp)
 {
 	struct incident *incident = incident_of(qp);
 
@@ -354,7 +355,7 @@ void sh_incident_left(struct sh_qp *qp)
 	incident_touched(incident, sh_now_ns());
 }
 
-void sh_incident_failed(struct sh_qp *qp, uint32_t reason, uint32_t unknown)
+static void incident_failed(struct sh_qp *qp, enum sc_reason reason, uint32_t unknown)
 {
 	struct incident *moved = incident_of(qp), *incident;
 	uint64_t now = sh_now_ns();
@@ -364,7 +365,7 @@ void sh_incident_failed(struct sh_qp *qp, uint32_t reason, uint32_t unknown)
 	event.why = sc_reason_text(reason);
 	event.decided_ns = moved ? moved->event.decided_ns : now;
 	event.detect_ns = moved ? moved->event.detect_ns : 0;
-	sh_incident_left(qp);
+	incident_left(qp);
 	if (reason == SC_REASON_APPLICATION)
 		return;
 	incident = incident_failing(&event);
@@ -376,7 +377,7 @@ void sh_incident_failed(struct sh_qp *qp, uint32_t reason, uint32_t unknown)
 
 /* ---- protection ----------------------------------------------------------------------------- */
 
-void sh_incident_level(struct sh_qp *qp)
+static void incident_level(struct sh_qp *qp)
 {
 	bool told = (qp->level == SH_PROTECTED) == qp->incident.told_protected;
 
@@ -512,4 +513,18 @@ const struct sh_module sh_incidents_module = {
 	.reset = incidents_reset,
 	.run = incidents_run,
 	.next_timer = incidents_next_timer,
+};
+
+static void incident_reset(struct sh_qp *qp)
+{
+	memset(&qp->incident, 0, sizeof(qp->incident));
+}
+
+const struct sh_conn_part sh_incident_part = {
+	.name = "incidents",
+	.life = { .reset = incident_reset, .leaves = incident_left },
+	.step.leveled = incident_level,
+	.move = { .begins = incident_moves,
+		  .settled = incident_settled,
+		  .failed = incident_failed },
 };

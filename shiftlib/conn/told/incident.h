@@ -25,14 +25,9 @@ struct sh_qp_incident {
 	bool told_protected;
 };
 
-void sh_incident_moves(struct sh_qp *qp); /* the core has taken it off its path */
-void sh_incident_settled(struct sh_qp *qp, const struct sh_carrier *to,
-			 const struct sp_settled *settled);
-void sh_incident_failed(struct sh_qp *qp, uint32_t reason, uint32_t unknown); /* enum sc_reason */
-void sh_incident_left(struct sh_qp *qp);				      /* it is closed */
-void sh_incident_level(struct sh_qp *qp);
 void sh_incidents_end(void); /* the process ends: what waits is recorded */
 
 extern const struct sh_module sh_incidents_module;
+extern const struct sh_conn_part sh_incident_part;
 
 #endif

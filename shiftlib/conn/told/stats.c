@@ -11,6 +11,7 @@
 #include "shiftlib/base/util.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/level.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/told/stats.h"
 #include "shiftlib/conn/watch/degraded.h"
@@ -26,7 +27,7 @@ static struct {
 	uint32_t n_moves, n_ended;
 } stats;
 
-struct sh_move *sh_stats_move_begin(struct sh_qp *qp, enum sc_reason reason)
+static struct sh_move *stats_move_begin(struct sh_qp *qp, enum sc_reason reason)
 {
 	struct sh_move *move = stats.n_moves < STATS_MOVES_MAX ? calloc(1, sizeof(*move)) : NULL;
 	uint64_t error_ns = atomic_exchange(&qp->mailbox.error_ns, 0);
@@ -48,7 +49,15 @@ struct sh_move *sh_stats_move_begin(struct sh_qp *qp, enum sc_reason reason)
 	return move;
 }
 
-void sh_stats_settled(struct sh_qp *qp, const struct sp_settled *settled)
+static void stats_begins(struct sh_qp *qp, enum sc_reason reason)
+{
+	const struct sh_move *move = qp->stats.move;
+
+	if (!move || move->settled_ns || move->ended)
+		qp->stats.move = stats_move_begin(qp, reason);
+}
+
+static void stats_count(struct sh_qp *qp, const struct sp_settled *settled)
 {
 	struct sh_nic *left = qp->active->nic;
 
@@ -63,7 +72,38 @@ void sh_stats_settled(struct sh_qp *qp, const struct sp_settled *settled)
 	left->left.settled += settled->delivered;
 }
 
-void sh_stats_path(struct sh_qp *qp, uint8_t path)
+static void stats_settled(struct sh_qp *qp, const struct sh_carrier *to,
+			  const struct sp_settled *settled)
+{
+	struct sh_move *move = qp->stats.move;
+	uint64_t now = sh_now_ns();
+
+	stats_count(qp, settled);
+	if (!move)
+		return;
+	memcpy(move->to, to->nic->name, sizeof(move->to));
+	move->path = to->path;
+	move->settled_ns = now;
+	move->settled = settled->delivered;
+	move->resubmitted = settled->resent;
+	move->published = settled->published;
+	if (settled->delivered && !move->first_completion_ns)
+		move->first_completion_ns = now;
+	sh_log(SH_LOG_WARN,
+	       "QP 0x%06x moved from %s to %s (%s): %u requests sent again, %u settled, %u that "
+	       "had waited",
+	       qp->qp->qp_num, move->from, move->to, move->reason, settled->resent,
+	       settled->delivered, settled->published);
+}
+
+static void stats_progressed(struct sh_qp *qp)
+{
+	if (qp->stats.move && !qp->stats.move->first_completion_ns)
+		qp->stats.move->first_completion_ns = atomic_load(&qp->mailbox.progress_ns);
+}
+
+/* Counts the connection in its NIC's `away`. */
+static void stats_path(struct sh_qp *qp, uint8_t path)
 {
 	struct sh_nic *nic = qp->ctx ? qp->ctx->nic : NULL;
 	uint64_t now = sh_now_ns();
@@ -76,6 +116,24 @@ void sh_stats_path(struct sh_qp *qp, uint8_t path)
 		sh_away_change(&nic->away[path], 1, now);
 	qp->stats.away_path = path;
 	sh_degraded_changed();
+}
+
+/* Path 0 before the move has settled: errors end it. */
+static void stats_carried(struct sh_qp *qp, uint8_t path)
+{
+	if (!path && qp->stats.move && !qp->stats.move->settled_ns)
+		qp->stats.move->ended = true;
+	stats_path(qp, path);
+}
+
+static void stats_leaves(struct sh_qp *qp)
+{
+	stats_path(qp, 0);
+}
+
+static void stats_forget(struct sh_qp *qp)
+{
+	qp->stats.move = NULL;
 }
 
 static void stats_move(FILE *file, const struct sh_move *move, const char *separator)
@@ -173,3 +231,10 @@ static void stats_reset(void)
 }
 
 const struct sh_module sh_stats_module = { .name = "stats", .reset = stats_reset };
+
+const struct sh_conn_part sh_stats_part = {
+	.name = "figures",
+	.life = { .reset = stats_forget, .leaves = stats_leaves },
+	.move = { .begins = stats_begins, .carried = stats_carried, .settled = stats_settled },
+	.news.progressed = stats_progressed,
+};

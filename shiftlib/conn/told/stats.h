@@ -40,19 +40,14 @@ struct sh_qp_stats {
 		uint32_t moves;
 		uint64_t resubmitted, resent_bytes, settled;
 	} totals;
-	uint8_t away_path;	  /* on which it is counted in its NIC's away; 0: on none */
-	uint64_t settled_before;  /* the last time that retries were not answered */
-	uint32_t progress_before; /* then: mailbox.progress_epoch */
-	struct sh_move *move;	  /* figures of the move under way or of the last one */
+	uint8_t away_path;    /* on which it is counted in its NIC's away; 0: on none */
+	struct sh_move *move; /* figures of the move under way or of the last one */
 };
 
-struct sh_move *sh_stats_move_begin(struct sh_qp *qp, enum sc_reason reason);
-void sh_stats_settled(struct sh_qp *qp, const struct sp_settled *settled); /* before it is there */
-/* Its traffic runs on that path from now on; 0 also when it ends. */
-void sh_stats_path(struct sh_qp *qp, uint8_t path);
 void sh_stats_keep(const struct sh_qp *qp);
 void sh_stats_write(void);
 
 extern const struct sh_module sh_stats_module;
+extern const struct sh_conn_part sh_stats_part;
 
 #endif
