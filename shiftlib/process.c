@@ -9,6 +9,7 @@
 #include "shiftlib/base/settings.h"
 #include "shiftlib/cm/module.h"
 #include "shiftlib/conn/atomics/home.h"
+#include "shiftlib/conn/atomics/words.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/fence.h"
@@ -88,6 +89,8 @@ static const struct sh_conn_part *const process_parts[] = {
 	&sh_ending_part,
 	&sh_core_part, /* by what the looks above have found */
 	&sh_home_part,
+	&sh_home_group_part,
+	&sh_words_part,
 	&sh_wqe_log_part,
 	&sh_intro_part,
 	&sh_srq_part,

@@ -5,8 +5,6 @@
 #include "providers/engine.h"
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
-#include "shiftlib/conn/atomics/home.h"
-#include "shiftlib/conn/atomics/words.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/clock.h"
 #include "shiftlib/conn/conn.h"
@@ -239,7 +237,7 @@ static void conn_step(struct sh_qp *qp, const struct sc_event *event)
 	qp->core.config.busy_ns = conn_busy_ns(now);
 	qp->core.config.atomics = qp->app.attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC;
 	sc_step(&qp->core, event, now, actions);
-	sh_home_stepped(qp);
+	SH_PARTS_TELL(step.stepped, qp);
 	sh_spread_stepped(qp);
 	conn_count_waiting(qp, qp->core.resend_at && qp->core.move != SC_MOVE_ENDED, now);
 	conn_count_moving(qp, qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED);
@@ -424,14 +422,14 @@ int sh_conn_new(struct sh_qp *qp)
 		SH_PARTS_TELL(life.reset, qp);
 		memset(&qp->intro, 0, sizeof(qp->intro));
 		list_init(&qp->intro.line);
-		sh_words_forget(qp);
 		sh_wqe_log_reset(qp);
 		memset(&qp->quiesce, 0, sizeof(qp->quiesce));
 		memset(&qp->fence, 0, sizeof(qp->fence));
 		memset(&qp->publish, 0, sizeof(qp->publish));
-		sh_home_forget(qp);
 		qp->paths.n = 0;
 		qp->paths.up = qp->paths.steady = qp->paths.drained = 0;
+		qp->paths.homed = 0;
+		qp->paths.cannot = 0;
 		memset(&qp->error, 0, sizeof(qp->error));
 		memset(&qp->line.heard, 0, sizeof(qp->line.heard));
 		atomic_store(&qp->mailbox.progress_epoch, 0);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* How far a connection is protected, and why it is no further. */
 #include "shiftlib/base/log.h"
-#include "shiftlib/conn/atomics/home.h"
 #include "shiftlib/conn/level.h"
 #include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/pool.h"
@@ -33,9 +32,6 @@ void sh_level_set(struct sh_qp *qp, enum sh_level level, const char *why)
 		return;
 	qp->level = level;
 	qp->why = why;
-	if (sh.config
-		    .atomic_group) /* it may take part from now on, or no more, which other processes are to read */
-		sh_home_due();
 	SH_PARTS_TELL(step.leveled, qp);
 	if (level == SH_PROTECTED && !sc_rests(&qp->core) && qp->standby)
 		sh_log(SH_LOG_INFO, "QP 0x%06x on %s is protected by %s", qp->qp->qp_num,

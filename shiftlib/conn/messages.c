@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* What a connection says to its other end, and hears of it: records of the core, in datagrams. */
 #include <string.h>
-#include "shiftlib/conn/atomics/home.h"
-#include "shiftlib/conn/atomics/words.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/meet/intro.h"
 #include "shiftlib/conn/messages.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
 #include "shiftlib/conn/wqelog/wqe_log.h"
@@ -179,24 +178,25 @@ void sh_news_peer_message(struct sh_peer *peer, const struct sh_nic *nic,
 		sh_quiesce_peer_left(qp);
 }
 
-void sh_news_peer_home(struct sh_peer *peer, const struct sh_wire_record *record)
-{
-	struct sh_qp *qp = message_conn(peer, record);
-
-	if (!qp)
-		message_answer_unknown(peer, record);
-	else if (qp->peer && sh.config.atomic_home)
-		sh_home_message(qp, &record->home);
-}
-
-void sh_news_peer_word(struct sh_peer *peer, const struct sh_wire_record *record)
+/* A record of a kind that a part understands. */
+static void message_of_part(struct sh_peer *peer, const struct sh_wire_record *record)
 {
 	struct sh_qp *qp = message_conn(peer, record);
 
 	if (!qp)
 		message_answer_unknown(peer, record);
 	else if (qp->peer)
-		sh_words_heard(qp, &record->word);
+		(void)SH_PARTS_ASK(news.message, qp, record);
+}
+
+void sh_news_peer_home(struct sh_peer *peer, const struct sh_wire_record *record)
+{
+	message_of_part(peer, record);
+}
+
+void sh_news_peer_word(struct sh_peer *peer, const struct sh_wire_record *record)
+{
+	message_of_part(peer, record);
 }
 
 void sh_news_peer_log(struct sh_peer *peer, const struct sh_wire_record *record)

@@ -7,8 +7,6 @@
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/base/worker.h"
-#include "shiftlib/conn/atomics/home.h"
-#include "shiftlib/conn/atomics/words.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/fence.h"
@@ -166,14 +164,14 @@ static int move_carry_out(struct sh_qp *qp, struct sh_carrier *to, struct sp_req
 
 	if (!fates)
 		return -ENOMEM;
-	if (!sh_wqe_log_settle(qp, info, n, counts)) {
+	if (!sh_wqe_log_settle(qp, info, n, counts) ||
+	    SH_PARTS_ASK(fate.tell, qp, info, n, counts)) {
 		free(fates);
 		return -ENOENT; /* asked again soon */
 	}
 	sp_qp_send_counts(qp->sp, &counts->posted, &counts->done);
-	sh_words_fill(qp, info, n);
 	*reason = sc_settle(info, n, counts, fates, &verdict);
-	if (*reason == SC_REASON_ATOMIC && sh_words_ask(qp, info, n)) {
+	if (*reason == SC_REASON_ATOMIC && SH_PARTS_ASK(fate.ask, qp, info, n)) {
 		*reason = SC_REASON_NONE;
 		free(fates);
 		return -ENOENT; /* asked again soon */
@@ -224,7 +222,7 @@ static int move_settle(struct sh_qp *qp, struct sh_carrier *to, const struct sc_
 		*reason = SC_REASON_MISCOUNT;
 		return ret;
 	}
-	ret = sh_home_takes(qp, to);
+	ret = SH_PARTS_ASK(move.takes, qp, to);
 	if (ret && ret != -EAGAIN && ret != -EACCES)
 		return ret;
 	sh_exact_counts(qp, action, &counts);
@@ -251,7 +249,7 @@ void sh_move_settle(struct sh_qp *qp, const struct sc_action *action)
 	}
 	qp->error.delivered = 0;
 	if (ret == -EACCES)
-		sh_home_wait(qp, sh_now_ns());
+		(void)SH_PARTS_ASK(news.barred, qp, sh_now_ns());
 	move_answer(qp, SC_EV_SETTLED, action->epoch, ret);
 }
 
@@ -475,14 +473,14 @@ static void move_key_unknown(struct sh_qp *qp)
 }
 
 /* It would not be atomic with those of others. */
-static void move_atomic_waited(struct sh_qp *qp)
+static void move_atomic_waited(struct sh_qp *qp, const char *why)
 {
 	uint32_t unknown;
 
 	sh_log(SH_LOG_WARN,
 	       "QP 0x%06x: its atomics have waited too long for a NIC of the peer that runs all of "
 	       "them, the application gets errors: %s",
-	       qp->qp->qp_num, sh_home_why(qp));
+	       qp->qp->qp_num, why);
 	unknown = move_unknown(qp);
 	SH_PARTS_TELL(move.failed, qp, SC_REASON_HOME, unknown);
 	move_refuse(qp, IBV_WC_RETRY_EXC_ERR);
@@ -502,6 +500,7 @@ static void move_not_a_write(struct sh_qp *qp)
 void sh_move_publish(struct sh_qp *qp, uint64_t now)
 {
 	int ret = sp_qp_publish(qp->sp);
+	const char *why = NULL;
 
 	qp->publish.at = 0;
 	if (!ret) {
@@ -518,9 +517,9 @@ void sh_move_publish(struct sh_qp *qp, uint64_t now)
 	else if (!qp->publish.since)
 		qp->publish.since = now;
 	if (ret == -EACCES)
-		sh_home_wait(qp, now);
+		why = SH_PARTS_ASK(news.barred, qp, now);
 	if (qp->publish.since && now - qp->publish.since > sc_patience_ns(&qp->core.config))
-		ret == -EACCES ? move_atomic_waited(qp) : move_key_unknown(qp);
+		ret == -EACCES ? move_atomic_waited(qp, why) : move_key_unknown(qp);
 	else
 		qp->publish.at = now + MOVE_POLL_MAX_NS;
 }

@@ -61,8 +61,7 @@ static bool paths_asks(const struct sh_qp *qp, const struct sc_event *event, uin
 	const struct sc_conn *core = &qp->core;
 	uint8_t bit = (uint8_t)(1u << k), told = qp->paths.steady & (uint8_t)~qp->paths.drained;
 
-	if (core->standby.phase != SC_STANDBY_READY ||
-	    (qp->paths.home.drained | core->paths.homed) & bit)
+	if (core->standby.phase != SC_STANDBY_READY || (qp->paths.homed | core->paths.homed) & bit)
 		return false;
 	if (k == core->path)
 		return event->drained & bit & (uint8_t)~qp->paths.drained;
@@ -105,9 +104,9 @@ void sh_paths_changed(struct sh_qp *qp)
 		event.well |= (uint8_t)(sh_nic_usable(qp->ctx->path[k]) << k);
 	}
 	paths_wait(qp, &event);
-	event.homed = qp->paths.home.drained & (uint8_t)~event.drained &
-		      (uint8_t)((1u << qp->paths.n) - 1);
-	event.cannot = event.homed ? qp->paths.home.cannot : 0;
+	event.homed =
+		qp->paths.homed & (uint8_t)~event.drained & (uint8_t)((1u << qp->paths.n) - 1);
+	event.cannot = event.homed ? qp->paths.cannot : 0;
 	event.drained |= event.homed;
 	event.suspicious = qp->core.config.lazy && paths_suspicious(qp, event.up);
 	if ((!event.default_dead || qp->core.beyond) && event.up == qp->paths.up &&

@@ -4,7 +4,6 @@
 #define SHIFTLIB_CONN_PATHS_H
 
 #include <stdint.h>
-#include "shiftlib/conn/atomics/home.h"
 #include "shiftlib/conn/turn.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/peer/peer.h"
@@ -21,7 +20,8 @@ struct sh_qp_paths {
 	uint32_t order;		     /* in which they are preferred, as it was counted */
 	bool carried;		     /* counted for its default NIC */
 	struct sh_turn turn;	     /* of many that move in order */
-	struct sh_qp_home home;	     /* which of the peer's NICs, and of ours, run atomics */
+	uint8_t homed;	 /* paths that a part wants left, which count as drained for the core */
+	uint32_t cannot; /* ... and what the peer is told of that */
 };
 
 void sh_paths_use_peer(struct sh_qp *qp,

@@ -5,6 +5,7 @@
 
 #include <infiniband/verbs.h>
 #include "shiftlib/base/list.h"
+#include "shiftlib/conn/atomics/home.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/clock.h"
 #include "shiftlib/conn/fence.h"
@@ -29,6 +30,7 @@ struct sh_pd;
 struct sh_peer;
 struct sh_shadow_srq;
 struct sh_srq;
+struct sh_words;
 struct sp_qp;
 
 /* The last STATE of the peer, and the NICs over which it has come. */
@@ -115,6 +117,8 @@ struct sh_qp {
 		struct sh_loopback loopback;
 		struct sh_qp_stats stats;
 		struct sh_qp_incident incident;
+		struct sh_qp_home home;
+		struct sh_words *words; /* asked of the peer behind its quiesce; NULL: none */
 	};
 };
 

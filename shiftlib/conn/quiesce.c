@@ -11,7 +11,6 @@
 #include "shiftlib/base/list.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/base/worker.h"
-#include "shiftlib/conn/atomics/words.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/clock.h"
 #include "shiftlib/conn/conn.h"
@@ -228,7 +227,7 @@ void sh_quiesce_begin(struct sh_qp *qp, uint32_t epoch)
 	uint64_t now = sh_now_ns();
 	int i;
 
-	sh_words_forget(qp);
+	SH_PARTS_TELL(move.quiesces, qp);
 	memset(&qp->quiesce, 0, sizeof(qp->quiesce));
 	qp->quiesce.phase = SH_QUIESCE_COMMAND;
 	qp->quiesce.epoch = epoch;

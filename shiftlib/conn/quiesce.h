@@ -20,16 +20,13 @@ enum sh_quiesce {
 	SH_QUIESCE_DONE,
 };
 
-struct sh_words;
-
 /* In struct sh_qp. */
 struct sh_qp_quiesce {
 	enum sh_quiesce phase;
 	uint32_t epoch; /* carriers before it */
 	uint32_t keys;	/* the last of our journal when it began */
 	uint64_t begun, since, next_at, interval;
-	uint64_t recount_at;	/* RECOUNT that has no answer yet; else 0 */
-	struct sh_words *words; /* asked of the peer behind its quiesce; NULL: none (words.h) */
+	uint64_t recount_at; /* RECOUNT that has no answer yet; else 0 */
 };
 
 /* epoch: that of the carrier to come; all before it are left. */

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include "providers/engine.h"
 #include "shiftlib/base/log.h"
-#include "shiftlib/conn/atomics/words.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/fence.h"
 #include "shiftlib/conn/move.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/stay.h"
 #include "shiftlib/core/core.h"
@@ -22,7 +22,7 @@ static bool stay_untold(const struct sh_qp *qp, const struct sp_request *info, u
 {
 	enum sp_fate fate;
 
-	return !sc_uid_decides(&info[i], &fate) && !sh_words_would_tell(qp, info, n, i);
+	return !sc_uid_decides(&info[i], &fate) && !SH_PARTS_ASK(fate.would_tell, qp, info, n, i);
 }
 
 /* It may not run again, and nobody could tell whether it ran: an atomic, or a READ before a fenced request. */

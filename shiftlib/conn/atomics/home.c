@@ -29,33 +29,33 @@ bool sh_home_on(const struct sh_qp *qp)
 /* On the carrier in use; in a move, on the one to come. */
 static bool home_may(const struct sh_qp *qp)
 {
-	return !sh_home_on(qp) || sc_home_may(&qp->paths.home.user, qp->core.epoch, qp->core.path);
+	return !sh_home_on(qp) || sc_home_may(&qp->home.user, qp->core.epoch, qp->core.path);
 }
 
 static void home_repeat(struct sh_qp *qp)
 {
-	qp->paths.home.interval = HOME_RESEND_NS;
-	qp->paths.home.resend_at = sh_now_ns() + HOME_RESEND_NS;
+	qp->home.interval = HOME_RESEND_NS;
+	qp->home.resend_at = sh_now_ns() + HOME_RESEND_NS;
 	sh_clock_touch(qp);
 	sh_clock_wake_for(qp);
 }
 
 static bool home_unheard(const struct sh_qp *qp)
 {
-	return (qp->paths.home.waits && !home_may(qp)) || sc_home_unheard(&qp->paths.home.member);
+	return (qp->home.waits && !home_may(qp)) || sc_home_unheard(&qp->home.member);
 }
 
 void sh_home_tell(struct sh_qp *qp)
 {
 	struct sc_msg_home m;
 
-	sc_home_fill(&qp->paths.home.user, &qp->paths.home.member, &m);
-	m.wants = qp->paths.home.waits && !home_may(qp);
+	sc_home_fill(&qp->home.user, &qp->home.member, &m);
+	m.wants = qp->home.waits && !home_may(qp);
 	m.wants_of = qp->core.epoch;
 	m.ask = home_unheard(qp);
-	qp->paths.home.member.news = false;
+	qp->home.member.news = false;
 	sh_messages_send_home(qp, &m);
-	if (m.ask && !qp->paths.home.resend_at)
+	if (m.ask && !qp->home.resend_at)
 		home_repeat(qp);
 }
 
@@ -66,23 +66,23 @@ static int home_set(struct sh_qp *qp, bool may, bool *used)
 
 	if (!may)
 		return ret;
-	if (qp->paths.home.waits)
+	if (qp->home.waits)
 		sh_log(SH_LOG_DEBUG, "QP 0x%06x: its atomics run", qp->qp->qp_num);
-	qp->paths.home.waits = qp->paths.home.said = false;
+	qp->home.waits = qp->home.said = false;
 	if (ret)
 		sh_move_publish(qp, sh_now_ns());
 	return 0;
 }
 
-int sh_home_takes(struct sh_qp *qp, const struct sh_carrier *to)
+static int home_takes(struct sh_qp *qp, const struct sh_carrier *to)
 {
 	bool used;
 
-	sc_home_takes(&qp->paths.home.user, to->epoch, to->path);
+	sc_home_takes(&qp->home.user, to->epoch, to->path);
 	if (home_may(qp)) /* what waited runs there; and may wait, and ask, again */
-		qp->paths.home.waits = qp->paths.home.said = false;
-	if (to->path && !sh_home_on(qp) && sh.config.atomic_home && !qp->paths.home.alone) {
-		qp->paths.home.alone = true;
+		qp->home.waits = qp->home.said = false;
+	if (to->path && !sh_home_on(qp) && sh.config.atomic_home && !qp->home.alone) {
+		qp->home.alone = true;
 		sh_log(SH_LOG_INFO,
 		       "QP 0x%06x: its peer does not know of one NIC for atomics (SHIFT before "
 		       "protocol "
@@ -94,20 +94,11 @@ int sh_home_takes(struct sh_qp *qp, const struct sh_carrier *to)
 	return sp_qp_atomics(qp->sp, home_may(qp), &used);
 }
 
-void sh_home_wait(struct sh_qp *qp, uint64_t now)
-{
-	if (qp->paths.home.waits)
-		return;
-	qp->paths.home.waits = true;
-	qp->paths.home.waits_since = now;
-	sh_home_tell(qp);
-}
-
 /* ---- messages ---------------------------------------------------------------------------------- */
 
 static void home_obey(struct sh_qp *qp, const struct sc_msg_home *m, bool bar)
 {
-	struct sc_home_user next = qp->paths.home.user;
+	struct sc_home_user next = qp->home.user;
 	bool used = false;
 
 	sc_home_obey(&next, m, false);
@@ -115,74 +106,94 @@ static void home_obey(struct sh_qp *qp, const struct sc_msg_home *m, bool bar)
 	    home_set(qp, sc_home_may(&next, qp->core.epoch, qp->core.path) || !sh_home_on(qp),
 		     &used))
 		return; /* it will be said again */
-	sc_home_obey(&qp->paths.home.user, m, used);
+	sc_home_obey(&qp->home.user, m, used);
 	if (bar)
 		return;
 	if (qp->core.move == SC_MOVE_NONE)
-		sc_home_takes(&qp->paths.home.user, qp->core.epoch, qp->core.path);
+		sc_home_takes(&qp->home.user, qp->core.epoch, qp->core.path);
 	(void)home_set(qp, home_may(qp), &used);
 }
 
-void sh_home_message(struct sh_qp *qp, const struct sc_msg_home *m)
+static void home_heard(struct sh_qp *qp, const struct sc_msg_home *m)
 {
-	bool bar, used, word = sc_home_barred(&qp->paths.home.user, m, &bar);
+	bool bar, used, word = sc_home_barred(&qp->home.user, m, &bar);
 
 	sh_log(SH_LOG_DEBUG,
 	       "QP 0x%06x: home: bar %u (seen %u), used %u, wants %u of %u, granted %u of %u, %s",
 	       qp->qp->qp_num, m->bar_no, m->bar_seen, m->used, m->wants, m->wants_of, m->granted,
 	       m->granted_of, sc_home_why_name((enum sc_home_why)m->why));
-	sc_home_heard(&qp->paths.home.member, m);
+	sc_home_heard(&qp->home.member, m);
 	if (word)
 		home_obey(qp, m, bar);
-	if (sc_home_answered(&qp->paths.home.user, m, qp->core.epoch) && qp->paths.home.waits)
+	if (sc_home_answered(&qp->home.user, m, qp->core.epoch) && qp->home.waits)
 		(void)home_set(qp, true, &used);
 	if (word || m->ask)
 		sh_home_tell(qp);
 	if (!home_unheard(qp))
-		qp->paths.home.resend_at = 0;
+		qp->home.resend_at = 0;
 	sh_clock_touch(qp); /* for what is published, too */
 	sh_home_due();
+}
+
+static bool home_message(struct sh_qp *qp, const struct sh_wire_record *record)
+{
+	if (record->type != SH_WIRE_HOME)
+		return false;
+	if (sh.config.atomic_home)
+		home_heard(qp, &record->home);
+	return true;
 }
 
 /* ---- the clock --------------------------------------------------------------------------------- */
 
 static void home_say_waits(struct sh_qp *qp, uint64_t now)
 {
-	if (!qp->paths.home.waits || qp->paths.home.said ||
-	    now - qp->paths.home.waits_since < HOME_PATIENCE_NS)
+	if (!qp->home.waits || qp->home.said || now - qp->home.waits_since < HOME_PATIENCE_NS)
 		return;
-	qp->paths.home.said = true;
+	qp->home.said = true;
 	sh_log(SH_LOG_WARN,
 	       "QP 0x%06x: its atomics on %s wait until no other NIC of the peer runs atomics of "
 	       "its "
 	       "connections: %s",
-	       qp->qp->qp_num, qp->active->nic->name, sc_home_why_text(qp->paths.home.user.why));
+	       qp->qp->qp_num, qp->active->nic->name, sc_home_why_text(qp->home.user.why));
 }
 
 static void home_timer(struct sh_qp *qp, uint64_t now)
 {
 	home_say_waits(qp, now);
-	qp->paths.home.resend_at = 0;
+	qp->home.resend_at = 0;
 	if (!home_unheard(qp))
 		return;
 	sh_home_tell(qp);
-	qp->paths.home.interval = qp->paths.home.interval * 2 < HOME_RESEND_MAX_NS
-					  ? qp->paths.home.interval * 2
-					  : HOME_RESEND_MAX_NS;
-	qp->paths.home.resend_at = now + qp->paths.home.interval;
+	qp->home.interval = qp->home.interval * 2 < HOME_RESEND_MAX_NS ? qp->home.interval * 2
+								       : HOME_RESEND_MAX_NS;
+	qp->home.resend_at = now + qp->home.interval;
 }
 
 const char *sh_home_why(const struct sh_qp *qp)
 {
-	return qp->paths.home.waits ? sc_home_why_text(qp->paths.home.user.why) : NULL;
+	return qp->home.waits ? sc_home_why_text(qp->home.user.why) : NULL;
 }
 
 static uint64_t home_next_timer(const struct sh_qp *qp)
 {
-	return qp->paths.home.resend_at;
+	return qp->home.resend_at;
+}
+
+/* The peer is asked, once. */
+static const char *home_barred(struct sh_qp *qp, uint64_t now)
+{
+	if (!qp->home.waits) {
+		qp->home.waits = true;
+		qp->home.waits_since = now;
+		sh_home_tell(qp);
+	}
+	return sh_home_why(qp);
 }
 
 const struct sh_conn_part sh_home_part = {
 	.name = "home",
+	.move.takes = home_takes,
+	.news = { .message = home_message, .barred = home_barred },
 	.clock = { .next_timer = home_next_timer, .run = home_timer },
 };

@@ -9,7 +9,6 @@
 #include "shiftlib/core/home.h"
 #include "shiftlib/loop/loop.h"
 
-struct sh_carrier;
 struct sh_conn_part;
 struct sh_ctx;
 struct sh_qp;
@@ -18,12 +17,10 @@ struct sh_qp;
 struct sh_qp_home {
 	struct sc_home_user user;
 	struct sc_home_member member;
-	uint8_t drained; /* paths that count as drained for the core */
-	uint32_t cannot; /* ... and what the peer is told of that */
-	bool waits;	 /* an atomic waits until it may run */
-	bool said;	 /* ... which was logged */
-	bool alone;	 /* the peer takes no part, which was logged */
-	bool entering;	 /* the command that connects it is under way */
+	bool waits;    /* an atomic waits until it may run */
+	bool said;     /* ... which was logged */
+	bool alone;    /* the peer takes no part, which was logged */
+	bool entering; /* the command that connects it is under way */
 	uint64_t waits_since;
 	uint64_t resend_at, interval; /* something is not answered yet */
 };
@@ -32,16 +29,9 @@ struct sh_qp_home {
 /* Does the peer take part? Else atomics run where the connection is, as without all this. */
 bool sh_home_on(const struct sh_qp *qp);
 void sh_home_tell(struct sh_qp *qp);
-/* The sends are about to go to that carrier. 0, or the engine's error. */
-int sh_home_takes(struct sh_qp *qp, const struct sh_carrier *to);
-/* An atomic of it may not run yet: the peer is asked. */
-void sh_home_wait(struct sh_qp *qp, uint64_t now);
-void sh_home_message(struct sh_qp *qp, const struct sc_msg_home *m);
 const char *sh_home_why(const struct sh_qp *qp); /* its own wait; NULL: they do not */
 
 /* home_group.c: who responds */
-void sh_home_forget(struct sh_qp *qp);
-void sh_home_stepped(struct sh_qp *qp); /* the core has changed */
 /* The application sets attributes of its own QP, driven or not: what may not be set now is left out. Behind it: done. */
 void sh_home_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int *mask);
 void sh_home_modified(struct sh_qp *qp);
@@ -61,6 +51,6 @@ void sh_home_region(void);
 uint32_t sh_home_processes(void);
 
 extern const struct sh_module sh_homes_module;
-extern const struct sh_conn_part sh_home_part;
+extern const struct sh_conn_part sh_home_part, sh_home_group_part;
 
 #endif

@@ -10,6 +10,7 @@
 #include "shiftlib/conn/atomics/home_shared.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/rights.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
@@ -90,7 +91,7 @@ static bool home_is_member(const struct sh_qp *qp)
 	if (!home_serves(qp->qp) || !home_takes_atomics(qp->app.attr.qp_access_flags))
 		return false;
 	/* in ERR it executes nothing, when the commands are through */
-	return home_connected(qp->app.state) || qp->paths.home.entering ||
+	return home_connected(qp->app.state) || qp->home.entering ||
 	       (qp->app.state == IBV_QPS_ERR && qp->busy.jobs);
 }
 
@@ -115,13 +116,13 @@ static void home_look_at_foreign(struct sh_qp *qp)
 {
 	const struct sh_nic *nic = qp->ctx->nic;
 
-	qp->paths.home.member.silent = true;
-	qp->paths.home.member.gone = qp->ctx->incarnation != nic->incarnation || nic->cut.off;
+	qp->home.member.silent = true;
+	qp->home.member.gone = qp->ctx->incarnation != nic->incarnation || nic->cut.off;
 }
 
 static void home_look_at(struct sh_qp *qp)
 {
-	struct sc_home_member *m = &qp->paths.home.member;
+	struct sc_home_member *m = &qp->home.member;
 	const struct sc_conn *c = &qp->core;
 
 	if (!qp->sp) {
@@ -183,7 +184,7 @@ static uint32_t home_gather(struct home_group *group)
 			continue;
 		home_look_at(qp);
 		homes.qps[n] = qp;
-		homes.members[n++] = &qp->paths.home.member;
+		homes.members[n++] = &qp->home.member;
 		group->core.any = group->core.any && home_global(qp);
 	}
 	group->core.members = homes.members;
@@ -208,7 +209,7 @@ static bool home_lets_in(struct home_group *group, const struct sh_ctx *ctx)
 /* It refuses atomics since it was connected, and need not any more. */
 static void home_open(struct home_group *group, struct sh_qp *qp)
 {
-	struct sc_home_member *m = &qp->paths.home.member;
+	struct sc_home_member *m = &qp->home.member;
 	bool asks = (m->bar_no & 1) && m->heard;
 
 	if (!m->shut || qp->app.state != IBV_QPS_RTS || !(asks || home_lets_in(group, qp->ctx)))
@@ -219,15 +220,15 @@ static void home_open(struct home_group *group, struct sh_qp *qp)
 
 static void home_follow(struct home_group *group, struct sh_qp *qp)
 {
-	struct sc_home_member *m = &qp->paths.home.member;
+	struct sc_home_member *m = &qp->home.member;
 	uint8_t drained = sc_home_drained(&group->core, m);
 	uint32_t cannot = sc_home_cannot(&group->core, m);
 
 	if (m->news)
 		sh_home_tell(qp);
-	if (drained != qp->paths.home.drained || cannot != qp->paths.home.cannot) {
-		qp->paths.home.drained = drained;
-		qp->paths.home.cannot = cannot;
+	if (drained != qp->paths.homed || cannot != qp->paths.cannot) {
+		qp->paths.homed = drained;
+		qp->paths.cannot = cannot;
 		sh_paths_changed(qp);
 	}
 	home_open(group, qp);
@@ -268,7 +269,7 @@ static void home_run_group(struct home_group *group)
 		home_moved(group, before, n);
 		for (i = 0; i < n; i++) {
 			home_follow(group, homes.qps[i]);
-			group->busy |= homes.qps[i]->paths.home.member.shut;
+			group->busy |= homes.qps[i]->home.member.shut;
 		}
 	} else {
 		homes.again = group->board != NULL;
@@ -347,20 +348,20 @@ const struct sh_module sh_homes_module = {
 
 /* ---- what happens ------------------------------------------------------------------------------ */
 
-void sh_home_forget(struct sh_qp *qp)
+static void home_forget(struct sh_qp *qp)
 {
-	bool shut = qp->paths.home.member.shut, entering = qp->paths.home.entering;
+	bool shut = qp->home.member.shut, entering = qp->home.entering;
 
-	memset(&qp->paths.home, 0, sizeof(qp->paths.home));
-	qp->paths.home.member.shut = shut;
-	qp->paths.home.entering = entering;
+	memset(&qp->home, 0, sizeof(qp->home));
+	qp->home.member.shut = shut;
+	qp->home.entering = entering;
 }
 
 /* What its carriers were is over when their count is final, as far as P5 wants it. */
-void sh_home_stepped(struct sh_qp *qp)
+static void home_stepped(struct sh_qp *qp)
 {
 	if (qp->core.count_final)
-		qp->paths.home.member.quiesced = qp->core.epoch;
+		qp->home.member.quiesced = qp->core.epoch;
 	if (homes.busy)
 		sh_home_due();
 }
@@ -403,15 +404,15 @@ void sh_home_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int *mask)
 
 	if (!group || !home_serves(qp->qp) || !sh.config.atomic_home || !home_takes_atomics(flags))
 		return;
-	qp->paths.home.entering = enters;
+	qp->home.entering = enters;
 	if (enters)
 		sh_home_region();
 	if (enters && !home_lets_in(group, qp->ctx)) {
-		qp->paths.home.member.shut = true;
+		qp->home.member.shut = true;
 		homes.busy = true; /* its peer is told as soon as it can be */
 		home_say_shut(qp);
 	}
-	if (!qp->paths.home.member.shut || !(enters || (*mask & IBV_QP_ACCESS_FLAGS)))
+	if (!qp->home.member.shut || !(enters || (*mask & IBV_QP_ACCESS_FLAGS)))
 		return;
 	attr->qp_access_flags = flags & ~(unsigned int)IBV_ACCESS_REMOTE_ATOMIC;
 	*mask |= IBV_QP_ACCESS_FLAGS;
@@ -419,9 +420,9 @@ void sh_home_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int *mask)
 
 void sh_home_modified(struct sh_qp *qp)
 {
-	qp->paths.home.entering = false;
+	qp->home.entering = false;
 	if (qp->app.state == IBV_QPS_RESET || qp->app.state == IBV_QPS_INIT)
-		qp->paths.home.member.shut = false;
+		qp->home.member.shut = false;
 }
 
 /* Nobody knows when it is gone: it is there for good. Lets its right through, or not. */
@@ -453,7 +454,7 @@ uint8_t sh_home_path(const struct sh_qp *qp)
 
 bool sh_home_alone(struct sh_qp *qp)
 {
-	const struct sc_home_member *m = &qp->paths.home.member;
+	const struct sc_home_member *m = &qp->home.member;
 
 	if (!home_group(qp) || !home_is_member(qp))
 		return false;
@@ -480,3 +481,17 @@ uint32_t sh_home_processes(void)
 			n = sh_home_board_processes(homes.group[i].board);
 	return n;
 }
+
+/* A connection may take part from now on, or no more, which other processes are to read. */
+static void home_leveled(struct sh_qp *qp)
+{
+	(void)qp;
+	if (sh.config.atomic_group)
+		sh_home_due();
+}
+
+const struct sh_conn_part sh_home_group_part = {
+	.name = "home_group",
+	.life.reset = home_forget,
+	.step = { .stepped = home_stepped, .leveled = home_leveled },
+};

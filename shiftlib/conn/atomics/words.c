@@ -12,6 +12,7 @@
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/messages.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/core/core.h"
@@ -36,7 +37,7 @@ static bool words_usable(const struct sh_qp *qp)
 
 static struct sh_wire_word *words_find(const struct sh_qp *qp, uint64_t addr, uint32_t rkey)
 {
-	struct sh_words *words = qp->quiesce.words;
+	struct sh_words *words = qp->words;
 
 	if (!words || words->carrier != qp->active->epoch)
 		return NULL;
@@ -46,9 +47,9 @@ static struct sh_wire_word *words_find(const struct sh_qp *qp, uint64_t addr, ui
 	return NULL;
 }
 
-void sh_words_fill(const struct sh_qp *qp, struct sp_request *requests, uint32_t n)
+static void words_fill(const struct sh_qp *qp, struct sp_request *requests, uint32_t n)
 {
-	for (uint32_t i = 0; i < n && qp->quiesce.words; i++) {
+	for (uint32_t i = 0; i < n && qp->words; i++) {
 		const struct sh_wire_word *word;
 
 		if (!sc_owner_asks(&requests[i]))
@@ -63,12 +64,12 @@ void sh_words_fill(const struct sh_qp *qp, struct sp_request *requests, uint32_t
 static struct sh_wire_word *words_want(struct sh_qp *qp, const struct sp_request *request)
 {
 	struct sh_wire_word *word = words_find(qp, request->addr, request->rkey);
-	struct sh_words *words = qp->quiesce.words;
+	struct sh_words *words = qp->words;
 
 	if (word)
 		return word;
 	if (!words)
-		words = qp->quiesce.words = calloc(1, sizeof(*words));
+		words = qp->words = calloc(1, sizeof(*words));
 	if (!words)
 		return NULL;
 	if (words->carrier != qp->active->epoch)
@@ -84,7 +85,7 @@ static struct sh_wire_word *words_want(struct sh_qp *qp, const struct sp_request
 	return word;
 }
 
-bool sh_words_ask(struct sh_qp *qp, const struct sp_request *requests, uint32_t n)
+static bool words_ask(struct sh_qp *qp, const struct sp_request *requests, uint32_t n)
 {
 	bool waits = false;
 
@@ -107,8 +108,8 @@ static bool words_meet(const struct sp_request *a, const struct sp_request *b)
 	return a->bytes && b->bytes && a->addr < b->addr + b->bytes && b->addr < a->addr + a->bytes;
 }
 
-bool sh_words_would_tell(const struct sh_qp *qp, const struct sp_request *requests, uint32_t n,
-			 uint32_t i)
+static bool words_would_tell(const struct sh_qp *qp, const struct sp_request *requests, uint32_t n,
+			     uint32_t i)
 {
 	if (!words_usable(qp) || !sc_owner_asks(&requests[i]))
 		return false;
@@ -123,7 +124,7 @@ static void words_answered(struct sh_qp *qp, const struct sh_wire_word *told)
 {
 	struct sh_wire_word *word = words_find(qp, told->addr, told->rkey);
 
-	if (!word || word->kind != SH_WIRE_WORD_ASK || told->carrier != qp->quiesce.words->carrier)
+	if (!word || word->kind != SH_WIRE_WORD_ASK || told->carrier != qp->words->carrier)
 		return;
 	word->kind = told->kind;
 	word->value = told->value;
@@ -137,8 +138,8 @@ static void words_answered(struct sh_qp *qp, const struct sh_wire_word *told)
 
 void sh_words_forget(struct sh_qp *qp)
 {
-	free(qp->quiesce.words);
-	qp->quiesce.words = NULL;
+	free(qp->words);
+	qp->words = NULL;
 }
 
 /* ---- who answers ---------------------------------------------------------------------------- */
@@ -202,10 +203,32 @@ static void words_tell(struct sh_qp *qp, const struct sh_wire_word *asked)
 	sh_messages_send_word(qp, &answer);
 }
 
-void sh_words_heard(struct sh_qp *qp, const struct sh_wire_word *word)
+static bool words_message(struct sh_qp *qp, const struct sh_wire_record *record)
 {
-	if (word->kind == SH_WIRE_WORD_ASK)
-		words_tell(qp, word);
+	if (record->type != SH_WIRE_WORD)
+		return false;
+	if (record->word.kind == SH_WIRE_WORD_ASK)
+		words_tell(qp, &record->word);
 	else
-		words_answered(qp, word);
+		words_answered(qp, &record->word);
+	return true;
 }
+
+/* ---- the part ------------------------------------------------------------------------------- */
+
+/* What was told of the carrier that the requests lie in. */
+static bool words_told(struct sh_qp *qp, struct sp_request *requests, uint32_t n,
+		       struct sc_counts *counts)
+{
+	(void)counts;
+	words_fill(qp, requests, n);
+	return false;
+}
+
+const struct sh_conn_part sh_words_part = {
+	.name = "words",
+	.life.reset = sh_words_forget,
+	.move.quiesces = sh_words_forget,
+	.fate = { .tell = words_told, .ask = words_ask, .would_tell = words_would_tell },
+	.news.message = words_message,
+};

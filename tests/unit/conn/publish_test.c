@@ -13,6 +13,7 @@
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/move.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/replica/context.h"
@@ -42,16 +43,20 @@ static int publish(struct sp_qp *sp)
 	return waits_for;
 }
 
-void __wrap_sh_home_wait(struct sh_qp *of, uint64_t now);
-void __wrap_sh_home_wait(struct sh_qp *of, uint64_t now)
+static const char *barred(struct sh_qp *of, uint64_t now)
 {
 	(void)now;
 	assert_ptr_equal(of, &qp);
+	return "its turn";
 }
+
+static const struct sh_conn_part part = { .name = "bar", .news.barred = barred };
+static const struct sh_conn_part *const parts[] = { &part, NULL };
 
 static int setup(void **state)
 {
 	(void)state;
+	sh_parts_register(parts);
 	sh_objects_module.reset();
 	sh_conns_module.reset();
 	sh.config.core.deadline_ns = PATIENCE;

@@ -14,6 +14,7 @@
 
 #include "shiftlib/conn/atomics/words.h"
 #include "shiftlib/conn/messages.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/peer/peer.h"
@@ -93,16 +94,17 @@ static int teardown(void **state)
 
 static void tell(uint8_t kind, uint32_t of, uint64_t addr, uint64_t value)
 {
-	struct sh_wire_word word = {
-		.kind = kind, .carrier = of, .addr = addr, .rkey = RKEY, .value = value
+	struct sh_wire_record record = {
+		.type = SH_WIRE_WORD,
+		.word = { .kind = kind, .carrier = of, .addr = addr, .rkey = RKEY, .value = value },
 	};
 
-	sh_words_heard(&qp, &word);
+	assert_true(sh_words_part.news.message(&qp, &record));
 }
 
 static bool told(uint32_t i, uint64_t value)
 {
-	sh_words_fill(&qp, requests, 2);
+	sh_words_part.fate.tell(&qp, requests, 2, NULL);
 	return requests[i].told && requests[i].word == value;
 }
 
@@ -110,12 +112,12 @@ static void asked_only_where_the_operator_said_so(void **state)
 {
 	(void)state;
 	sh.config.atomics_owner = false;
-	assert_false(sh_words_ask(&qp, requests, 2));
+	assert_false(sh_words_part.fate.ask(&qp, requests, 2));
 	sh.config.atomics_owner = true;
 	peer.caps = 0;
-	assert_false(sh_words_ask(&qp, requests, 2));
+	assert_false(sh_words_part.fate.ask(&qp, requests, 2));
 	qp.peer = NULL;
-	assert_false(sh_words_ask(&qp, requests, 2));
+	assert_false(sh_words_part.fate.ask(&qp, requests, 2));
 	assert_int_equal(n_sent, 0);
 }
 
@@ -124,7 +126,7 @@ static void asked_until_it_is_told(void **state)
 	(void)state;
 	for (uint32_t i = 0; i < 2; i++) { /* the first answer is lost */
 		n_sent = 0;
-		assert_true(sh_words_ask(&qp, requests, 2));
+		assert_true(sh_words_part.fate.ask(&qp, requests, 2));
 		assert_int_equal(n_sent, 2);
 		assert_int_equal(sent[1].kind, SH_WIRE_WORD_ASK);
 		assert_int_equal(sent[1].carrier, EPOCH);
@@ -132,10 +134,10 @@ static void asked_until_it_is_told(void **state)
 	}
 	tell(SH_WIRE_WORD_TOLD, EPOCH, ADDR, VALUE);
 	n_sent = 0;
-	assert_true(sh_words_ask(&qp, requests, 2));
+	assert_true(sh_words_part.fate.ask(&qp, requests, 2));
 	assert_int_equal(n_sent, 1);
 	tell(SH_WIRE_WORD_TOLD, EPOCH, ADDR + 8, 0);
-	assert_false(sh_words_ask(&qp, requests, 2));
+	assert_false(sh_words_part.fate.ask(&qp, requests, 2));
 	assert_true(told(0, VALUE));
 	assert_true(told(1, 0));
 }
@@ -145,16 +147,16 @@ static void what_needs_no_word_is_not_asked(void **state)
 	(void)state;
 	requests[0].published = 0;
 	requests[1].swap = requests[1].compare;
-	assert_false(sh_words_ask(&qp, requests, 2));
+	assert_false(sh_words_part.fate.ask(&qp, requests, 2));
 	assert_int_equal(n_sent, 0);
 }
 
 static void refused_is_not_told(void **state)
 {
 	(void)state;
-	assert_true(sh_words_ask(&qp, requests, 1));
+	assert_true(sh_words_part.fate.ask(&qp, requests, 1));
 	tell(SH_WIRE_WORD_REFUSED, EPOCH, ADDR, VALUE);
-	assert_false(sh_words_ask(&qp, requests, 1));
+	assert_false(sh_words_part.fate.ask(&qp, requests, 1));
 	assert_false(told(0, VALUE));
 	tell(SH_WIRE_WORD_TOLD, EPOCH, ADDR,
 	     VALUE); /* doubled, or overtaken: the first one counts */
@@ -165,7 +167,7 @@ static void refused_is_not_told(void **state)
 static void the_first_answer_counts(void **state)
 {
 	(void)state;
-	assert_true(sh_words_ask(&qp, requests, 1));
+	assert_true(sh_words_part.fate.ask(&qp, requests, 1));
 	tell(SH_WIRE_WORD_TOLD, EPOCH, ADDR, VALUE);
 	tell(SH_WIRE_WORD_TOLD, EPOCH, ADDR, 1);
 	assert_true(told(0, VALUE));
@@ -176,22 +178,22 @@ static void an_answer_to_another_question_is_none(void **state)
 	(void)state;
 	tell(SH_WIRE_WORD_TOLD, EPOCH, ADDR, VALUE); /* nothing was asked */
 	assert_false(told(0, VALUE));
-	assert_true(sh_words_ask(&qp, requests, 1));
+	assert_true(sh_words_part.fate.ask(&qp, requests, 1));
 	tell(SH_WIRE_WORD_TOLD, EPOCH - 1, ADDR, VALUE);
 	tell(SH_WIRE_WORD_TOLD, EPOCH, ADDR + 8, VALUE);
 	assert_false(told(0, VALUE));
-	assert_true(sh_words_ask(&qp, requests, 1));
+	assert_true(sh_words_part.fate.ask(&qp, requests, 1));
 }
 
 /* The same word of the next move: it may have been changed meanwhile. */
 static void another_carrier_is_another_question(void **state)
 {
 	(void)state;
-	assert_true(sh_words_ask(&qp, requests, 1));
+	assert_true(sh_words_part.fate.ask(&qp, requests, 1));
 	tell(SH_WIRE_WORD_TOLD, EPOCH, ADDR, VALUE);
 	carrier.epoch = EPOCH + 1;
 	assert_false(told(0, VALUE));
-	assert_true(sh_words_ask(&qp, requests, 1));
+	assert_true(sh_words_part.fate.ask(&qp, requests, 1));
 	tell(SH_WIRE_WORD_TOLD, EPOCH, ADDR, VALUE);
 	assert_false(told(0, VALUE));
 	tell(SH_WIRE_WORD_TOLD, EPOCH + 1, ADDR, 1);
@@ -203,12 +205,12 @@ static void more_than_can_be_kept_is_not_waited_for(void **state)
 	(void)state;
 	for (uint32_t i = 0; i < MANY; i++)
 		requests[i] = swap_at(ADDR + 8 * i);
-	assert_true(sh_words_ask(&qp, requests, MANY));
+	assert_true(sh_words_part.fate.ask(&qp, requests, MANY));
 	assert_int_equal(n_sent, KEPT);
 	for (uint32_t i = 0; i < MANY; i++)
 		tell(SH_WIRE_WORD_TOLD, EPOCH, ADDR + 8 * i, i);
-	assert_false(sh_words_ask(&qp, requests, MANY));
-	sh_words_fill(&qp, requests, MANY);
+	assert_false(sh_words_part.fate.ask(&qp, requests, MANY));
+	sh_words_part.fate.tell(&qp, requests, MANY, NULL);
 	for (uint32_t i = 0; i < MANY; i++)
 		assert_int_equal(requests[i].told, i < KEPT);
 }
@@ -216,19 +218,19 @@ static void more_than_can_be_kept_is_not_waited_for(void **state)
 static void others_that_touch_the_word_keep_it_from_telling(void **state)
 {
 	(void)state;
-	assert_true(sh_words_would_tell(&qp, requests, 2, 0));
+	assert_true(sh_words_part.fate.would_tell(&qp, requests, 2, 0));
 	requests[1].addr = ADDR + 4; /* a WRITE over its half, before or behind */
-	assert_false(sh_words_would_tell(&qp, requests, 2, 0));
-	assert_false(sh_words_would_tell(&qp, requests, 2, 1));
+	assert_false(sh_words_part.fate.would_tell(&qp, requests, 2, 0));
+	assert_false(sh_words_part.fate.would_tell(&qp, requests, 2, 1));
 	requests[1].bytes = 0; /* a READ */
-	assert_true(sh_words_would_tell(&qp, requests, 2, 0));
+	assert_true(sh_words_part.fate.would_tell(&qp, requests, 2, 0));
 	requests[1].send_fence = 1;
-	assert_false(sh_words_would_tell(&qp, requests, 2, 0));
+	assert_false(sh_words_part.fate.would_tell(&qp, requests, 2, 0));
 	requests[0].send_fence = 1; /* its own fence is about what is before it */
 	requests[1].send_fence = 0;
-	assert_true(sh_words_would_tell(&qp, requests, 2, 0));
+	assert_true(sh_words_part.fate.would_tell(&qp, requests, 2, 0));
 	sh.config.atomics_owner = false;
-	assert_false(sh_words_would_tell(&qp, requests, 2, 0));
+	assert_false(sh_words_part.fate.would_tell(&qp, requests, 2, 0));
 }
 
 /* ---- who answers ---------------------------------------------------------------------------- */

@@ -15,6 +15,7 @@
 #include "shiftlib/conn/atomics/words.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/messages.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/loop/loop.h"
@@ -116,12 +117,13 @@ static int teardown(void **state)
 
 static uint32_t asked(uint64_t addr)
 {
-	const struct sh_wire_word word = {
-		.kind = SH_WIRE_WORD_ASK, .carrier = EPOCH, .addr = addr, .rkey = RKEY
+	const struct sh_wire_record record = {
+		.type = SH_WIRE_WORD,
+		.word = { .kind = SH_WIRE_WORD_ASK, .carrier = EPOCH, .addr = addr, .rkey = RKEY },
 	};
 
 	answer = (struct sh_wire_word){ 0 };
-	sh_words_heard(&qp, &word);
+	(void)sh_words_part.news.message(&qp, &record);
 	return answer.kind;
 }
 
