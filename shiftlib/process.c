@@ -90,8 +90,8 @@ static const struct sh_conn_part *const process_parts[] = {
 	&sh_core_part, /* by what the looks above have found */
 	&sh_home_part,
 	&sh_home_group_part,
-	&sh_words_part,
 	&sh_wqe_log_part,
+	&sh_words_part,
 	&sh_intro_part,
 	&sh_srq_part,
 	NULL

@@ -8,10 +8,10 @@
 #include "shiftlib/base/worker.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/parts/pool.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
@@ -229,7 +229,7 @@ static void drop_run(struct sh_job *job)
 {
 	sh.real->thread_inside();
 	sh.real->destroy_qp(((struct drop_job *)job)->gone.qp);
-	sh_wqe_log_drop(((struct drop_job *)job)->gone.log.mr);
+	SH_PARTS_TELL(standby.destroyed, &((struct drop_job *)job)->gone);
 }
 
 static void drop_hold(struct drop_job *task)
@@ -345,7 +345,7 @@ static void carrier_destroy_now(struct sh_qp *qp, struct sh_carrier *carrier, bo
 	sh_job_begin(&qp->busy);
 	pthread_mutex_unlock(&sh.lock);
 	sh.real->destroy_qp(gone.qp);
-	sh_wqe_log_drop(gone.log.mr);
+	SH_PARTS_TELL(standby.destroyed, &gone);
 	pthread_mutex_lock(&sh.lock);
 	sh_cq_shadow_put(qp->scq, gone.scq);
 	sh_cq_shadow_put(qp->rcq, gone.rcq);

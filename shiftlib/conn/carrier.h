@@ -66,7 +66,6 @@ struct sh_carriers {
 	const char *standby_why;		/* the last one failed */
 	struct sh_qp_unknown unknown;		/* and each would */
 	struct sh_pooled *pooled;		/* made ahead for it: pool.h */
-	struct sh_qp_log log;
 };
 
 /* That of slot 0 to SH_MAX_CARRIERS - 1; where nobody has taken the slot, one without a NIC. */

@@ -28,7 +28,6 @@
 #include "shiftlib/conn/standby.h"
 #include "shiftlib/conn/stay.h"
 #include "shiftlib/conn/users.h"
-#include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/loop/setup.h"
@@ -130,10 +129,7 @@ static void conn_act(struct sh_qp *qp, const struct sc_action *action)
 	case SC_ACT_SEND_STATE: sh_messages_send_state(qp, &action->state); break;
 	case SC_ACT_GUARD: conn_guard(qp, action->on); break;
 	case SC_ACT_WITHHOLD: conn_withhold(qp, action); break;
-	case SC_ACT_QUIESCE:
-		sh_wqe_log_forget(qp);
-		sh_quiesce_begin(qp, action->epoch);
-		break;
+	case SC_ACT_QUIESCE: sh_quiesce_begin(qp, action->epoch); break;
 	case SC_ACT_RECOUNT: sh_quiesce_recount(qp); break;
 	case SC_ACT_SEAL: sh_quiesce_seal(qp); break;
 	case SC_ACT_ASK_PSN: sh_exact_ask(qp, action->epoch); break;
@@ -248,7 +244,7 @@ static void conn_step(struct sh_qp *qp, const struct sc_event *event)
 		       sc_move_phase_name(before), sc_move_phase_name(qp->core.move), actions->n);
 	for (i = 0; i < actions->n; i++)
 		conn_act(qp, &actions->a[i]);
-	sh_wqe_log_look(qp);
+	SH_PARTS_TELL(step.acted, qp);
 	if (qp->core.move == SC_MOVE_ENDED && before != SC_MOVE_ENDED)
 		conn_ended(qp, masked);
 }
@@ -422,7 +418,6 @@ int sh_conn_new(struct sh_qp *qp)
 		SH_PARTS_TELL(life.reset, qp);
 		memset(&qp->intro, 0, sizeof(qp->intro));
 		list_init(&qp->intro.line);
-		sh_wqe_log_reset(qp);
 		memset(&qp->quiesce, 0, sizeof(qp->quiesce));
 		memset(&qp->fence, 0, sizeof(qp->fence));
 		memset(&qp->publish, 0, sizeof(qp->publish));

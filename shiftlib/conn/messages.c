@@ -8,7 +8,6 @@
 #include "shiftlib/conn/part.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
-#include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
@@ -201,12 +200,7 @@ void sh_news_peer_word(struct sh_peer *peer, const struct sh_wire_record *record
 
 void sh_news_peer_log(struct sh_peer *peer, const struct sh_wire_record *record)
 {
-	struct sh_qp *qp = message_conn(peer, record);
-
-	if (!qp)
-		message_answer_unknown(peer, record);
-	else if (qp->peer)
-		sh_wqe_log_heard(qp, &record->log);
+	message_of_part(peer, record);
 }
 
 /* It has read the entries of those that it speaks to, so its own are there. */

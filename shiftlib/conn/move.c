@@ -18,7 +18,6 @@
 #include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
-#include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
@@ -164,8 +163,7 @@ static int move_carry_out(struct sh_qp *qp, struct sh_carrier *to, struct sp_req
 
 	if (!fates)
 		return -ENOMEM;
-	if (!sh_wqe_log_settle(qp, info, n, counts) ||
-	    SH_PARTS_ASK(fate.tell, qp, info, n, counts)) {
+	if (SH_PARTS_ASK(fate.tell, qp, info, n, counts)) {
 		free(fates);
 		return -ENOENT; /* asked again soon */
 	}
@@ -179,8 +177,7 @@ static int move_carry_out(struct sh_qp *qp, struct sh_carrier *to, struct sp_req
 	qp->error.delivered = verdict.delivered;
 	if (verdict.doubted)
 		sh_exact_doubt(qp);
-	if (verdict.log_doubted)
-		sh_wqe_log_doubt(qp);
+	SH_PARTS_TELL(fate.doubt, qp, &verdict);
 	if (!*reason && verdict.unplaced)
 		move_restrict(qp);
 	ret = *reason ? -EPROTO : sp_qp_settle(qp->sp, to->sp, fates, n, &settled);

@@ -11,3 +11,13 @@ void sh_parts_register(const struct sh_conn_part *const *parts)
 {
 	sh_parts = parts;
 }
+
+bool sh_parts_caps(const struct sh_qp *qp, struct ibv_qp_cap *cap)
+{
+	bool any = false;
+
+	for (const struct sh_conn_part *const *part = sh_parts; *part; part++)
+		if ((*part)->standby.caps)
+			any |= (*part)->standby.caps(qp, cap);
+	return any;
+}

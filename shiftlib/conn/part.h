@@ -150,6 +150,8 @@ extern const struct sh_conn_part *const *sh_parts;
 
 /* Once, before any connection. The array lives as long as the process. */
 void sh_parts_register(const struct sh_conn_part *const *parts);
+/* What all parts need of a send queue of the connection; false: no part needs anything. Any thread. */
+bool sh_parts_caps(const struct sh_qp *qp, struct ibv_qp_cap *cap);
 
 /* Tells all parts in their order: SH_PARTS_TELL(life.left, qp). */
 #define SH_PARTS_TELL(what, ...)                                                                   \

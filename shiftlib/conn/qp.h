@@ -20,6 +20,7 @@
 #include "shiftlib/conn/told/incident.h"
 #include "shiftlib/conn/told/stats.h"
 #include "shiftlib/conn/watch/detector.h"
+#include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/facade/held.h"
 #include "shiftlib/loop/loop.h"
@@ -119,6 +120,7 @@ struct sh_qp {
 		struct sh_qp_incident incident;
 		struct sh_qp_home home;
 		struct sh_words *words; /* asked of the peer behind its quiesce; NULL: none */
+		struct sh_qp_log log;
 	};
 };
 

@@ -11,13 +11,13 @@
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/pool.h"
 #include "shiftlib/conn/parts/rights.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/standby.h"
 #include "shiftlib/conn/standby_job.h"
 #include "shiftlib/conn/tenant.h"
-#include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/control/address.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
@@ -42,29 +42,29 @@
  * What the application asked for. Of another vendor's device: what it got, as that rounds up otherwise; and
  * no more than what any device knows.
  */
-static void standby_attr(const struct sh_qp *qp, bool with_log, struct ibv_qp_init_attr_ex *attr)
+static void standby_attr(const struct sh_qp *qp, bool with_parts, struct ibv_qp_init_attr_ex *attr)
 {
 	const struct sp_dev *dev = qp->ctx->dev; /* the QP may be the application's no more */
+	bool more;
 
 	*attr = qp->init;
 	if (sp_has(dev, SP_ANY_DEVICE)) {
 		attr->cap = qp->caps;
 		attr->comp_mask = IBV_QP_INIT_ATTR_PD;
 	}
-	if (with_log)
-		sh_wqe_log_caps(&attr->cap);
+	more = with_parts && sh_parts_caps(qp, &attr->cap);
 	/* a ring must be as large as the first one, which has one more with a log (qp_call_logged) */
-	attr->cap.max_send_wr += with_log || sp_has(dev, SP_HIDDEN_SENDS);
+	attr->cap.max_send_wr += more || sp_has(dev, SP_HIDDEN_SENDS);
 }
 
 static struct ibv_qp *standby_create_with(struct sh_standby_job *task, bool with_inline,
-					  bool with_log)
+					  bool with_parts)
 {
 	struct sh_qp *qp = task->qp;
 	struct ibv_qp_init_attr_ex attr;
 	struct ibv_qp *real;
 
-	standby_attr(qp, with_log, &attr);
+	standby_attr(qp, with_parts, &attr);
 	if (!with_inline)
 		attr.cap.max_inline_data = 0;
 	attr.qp_context = qp;
@@ -77,22 +77,15 @@ static struct ibv_qp *standby_create_with(struct sh_standby_job *task, bool with
 	return real;
 }
 
-/* The log is not worth a standby. */
+/* What parts need beside is not worth a standby. */
 static struct ibv_qp *standby_create(struct sh_standby_job *task)
 {
+	struct ibv_qp_cap none = { 0 };
 	struct ibv_qp *real = NULL;
 
-	if (task->qp->carriers.log.room)
+	if (sh_parts_caps(task->qp, &none))
 		real = standby_create_with(task, true, true);
 	return real ? real : standby_create_with(task, true, false);
-}
-
-/* By what it was returned with, as one of the pool may be of any make. */
-static bool standby_logs(const struct sh_qp *qp, const struct ibv_qp_cap *caps)
-{
-	uint32_t n = qp->caps.max_send_wr;
-
-	return qp->carriers.log.room && caps->max_send_wr > n + sh_wqe_log_room(n);
 }
 
 /* Another vendor's device may refuse just that, and says no more than that it refuses. */
@@ -307,7 +300,7 @@ static void standby_made(struct sh_standby_job *task)
 	qp->pd->shadow[task->path].doubtful = false;
 	carrier->qp = task->real;
 	carrier->caps = task->caps;
-	carrier->log.no_room = !standby_logs(qp, &task->caps);
+	SH_PARTS_TELL(standby.made, qp, carrier);
 	carrier->incarnation = task->incarnation;
 	sh_nic_hold(task->nic, task->incarnation);
 	carrier->scq = sh_cq_shadow_get(qp->scq, task->path);

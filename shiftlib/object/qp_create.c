@@ -225,7 +225,7 @@ static struct ibv_qp *qp_create_real_driven(const struct qp_create *how, struct 
 {
 	bool rc = how->attr->qp_type == IBV_QPT_RC;
 	bool hidden = rc && sp_has(qp->ctx->dev, SP_HIDDEN_SENDS);
-	bool *log_room = rc ? &qp->carriers.log.room : NULL;
+	bool *log_room = rc ? &qp->log.room : NULL;
 	struct ibv_srq *srq;
 	struct ibv_qp *real;
 

@@ -12,10 +12,10 @@
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/level.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/room.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/nic/yield.h"
@@ -46,11 +46,12 @@ static const char why_overran[] = "its completion queue overran";
 
 static uint32_t room_sends(const struct sh_qp *qp)
 {
-	uint32_t n = qp->caps.max_send_wr;
+	struct ibv_qp_cap cap = { .max_send_wr = qp->caps.max_send_wr };
 
 	if (qp->init.qp_type != IBV_QPT_RC)
-		return n;
-	return n + ROOM_HIDDEN + (qp->carriers.log.room ? sh_wqe_log_room(n) : 0);
+		return cap.max_send_wr;
+	(void)sh_parts_caps(qp, &cap);
+	return cap.max_send_wr + ROOM_HIDDEN;
 }
 
 /* Of a shared receive queue, it may have begun one. */

@@ -77,10 +77,9 @@ static struct sh_log_words *words_take(void)
 /* Those of more connections than a chunk has stay unused; and a parent's, as it may use them still. */
 void sh_wqe_log_free(struct sh_qp *qp)
 {
-	if (qp->carriers.log.words && qp->carriers.log.instance == words.instance &&
-	    words.n_spare < WORDS_CHUNK)
-		words.spare[words.n_spare++] = qp->carriers.log.words;
-	qp->carriers.log.words = NULL;
+	if (qp->log.words && qp->log.instance == words.instance && words.n_spare < WORDS_CHUNK)
+		words.spare[words.n_spare++] = qp->log.words;
+	qp->log.words = NULL;
 }
 
 /* ---- is there order? ------------------------------------------------------------------------- */
@@ -146,7 +145,7 @@ static void words_refuse(struct sh_qp *qp, uint32_t carrier, enum sh_wire_log_wh
 
 static _Atomic uint64_t *words_of(const struct sh_qp *qp, uint32_t epoch)
 {
-	return &qp->carriers.log.words->word[epoch % SH_WQE_LOG_WORDS];
+	return &qp->log.words->word[epoch % SH_WQE_LOG_WORDS];
 }
 
 static void words_give(struct sh_qp *qp, const struct sh_carrier *carrier)
@@ -155,7 +154,7 @@ static void words_give(struct sh_qp *qp, const struct sh_carrier *carrier)
 	const struct sh_wire_log answer = { .kind = SH_WIRE_LOG_PLACE,
 					    .carrier = carrier->epoch,
 					    .rkey = carrier->log.mr->rkey,
-					    .tag = qp->carriers.log.word[i].tag,
+					    .tag = qp->log.word[i].tag,
 					    .addr = (uintptr_t)words_of(qp, carrier->epoch) };
 
 	sh_messages_send_log(qp, &answer);
@@ -165,8 +164,7 @@ static bool words_given(const struct sh_qp *qp, uint32_t epoch)
 {
 	uint32_t i = epoch % SH_WQE_LOG_WORDS;
 
-	return qp->carriers.log.words && qp->carriers.log.word[i].given &&
-	       qp->carriers.log.word[i].carrier == epoch;
+	return qp->log.words && qp->log.word[i].given && qp->log.word[i].carrier == epoch;
 }
 
 static void place_run(struct sh_job *job)
@@ -189,9 +187,9 @@ static void place_made(struct sh_qp *qp, struct sh_carrier *carrier, struct ibv_
 	uint32_t i = carrier->epoch % SH_WQE_LOG_WORDS;
 
 	carrier->log.mr = mr;
-	qp->carriers.log.word[i].given = true;
-	qp->carriers.log.word[i].carrier = carrier->epoch;
-	qp->carriers.log.word[i].tag = words_tag();
+	qp->log.word[i].given = true;
+	qp->log.word[i].carrier = carrier->epoch;
+	qp->log.word[i].tag = words_tag();
 	words_give(qp, carrier);
 }
 
@@ -247,11 +245,11 @@ static bool place_submit(struct sh_qp *qp, struct sh_carrier *carrier)
 
 static void words_make(struct sh_qp *qp, struct sh_carrier *carrier)
 {
-	if (!qp->carriers.log.words) {
-		qp->carriers.log.words = words_take();
-		qp->carriers.log.instance = sh.instance;
+	if (!qp->log.words) {
+		qp->log.words = words_take();
+		qp->log.instance = sh.instance;
 	}
-	carrier->log.making = qp->carriers.log.words && place_submit(qp, carrier);
+	carrier->log.making = qp->log.words && place_submit(qp, carrier);
 	if (!carrier->log.making)
 		words_refuse(qp, carrier->epoch, SH_WIRE_LOG_WHY_MEMORY);
 }
@@ -287,7 +285,7 @@ static bool words_quiesced(const struct sh_qp *qp, uint32_t carrier)
 static void words_asked_what(struct sh_qp *qp, uint32_t epoch)
 {
 	struct sh_wire_log answer = { .kind = SH_WIRE_LOG_NOTHING, .carrier = epoch };
-	uint32_t tag = qp->carriers.log.word[epoch % SH_WQE_LOG_WORDS].tag;
+	uint32_t tag = qp->log.word[epoch % SH_WQE_LOG_WORDS].tag;
 	enum sh_wire_log_why why = words_refusal(qp);
 
 	if (!words_quiesced(qp, epoch))

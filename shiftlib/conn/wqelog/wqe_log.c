@@ -51,7 +51,7 @@ static const char *log_refusal(const struct sh_qp *qp, const struct sh_carrier *
 
 	if (why)
 		return why;
-	if (!qp->carriers.log.room || carrier->log.no_room)
+	if (!qp->log.room || carrier->log.no_room)
 		return "its send queue has no room for log WQEs";
 	if (!(qp->peer->caps & SH_WIRE_CAP_LOG))
 		return "its peer's SHIFT knows no log (before 3.9)";
@@ -64,11 +64,11 @@ static void log_refuse(struct sh_qp *qp, struct sh_carrier *carrier, const char 
 	static const char *said;
 
 	carrier->log.phase = SH_WQE_LOG_REFUSED;
-	if (qp->carriers.log.why != why)
+	if (qp->log.why != why)
 		sh_log(said != why ? SH_LOG_WARN : SH_LOG_INFO,
 		       "QP 0x%06x: its requests are not logged (SHIFT_WQE_LOG): %s", qp->qp->qp_num,
 		       why);
-	qp->carriers.log.why = said = why;
+	qp->log.why = said = why;
 }
 
 static void log_ask(struct sh_qp *qp, const struct sh_carrier *carrier)
@@ -98,11 +98,11 @@ static void log_begin(struct sh_qp *qp, struct sh_carrier *carrier)
 	}
 	carrier->log.phase = SH_WQE_LOG_ASKED;
 	log_ask(qp, carrier);
-	qp->carriers.log.interval = ASK_MIN_NS;
-	qp->carriers.log.next_at = sh_now_ns() + ASK_MIN_NS;
+	qp->log.interval = ASK_MIN_NS;
+	qp->log.next_at = sh_now_ns() + ASK_MIN_NS;
 }
 
-void sh_wqe_log_look(struct sh_qp *qp)
+static void log_look(struct sh_qp *qp)
 {
 	if (!log_wanted(qp))
 		return;
@@ -122,17 +122,15 @@ static void log_timer(struct sh_qp *qp, uint64_t now)
 {
 	bool asked = false;
 
-	qp->carriers.log.next_at = 0;
+	qp->log.next_at = 0;
 	if (log_wanted(qp)) {
 		asked |= log_ask_again(qp, qp->active);
 		asked |= log_ask_again(qp, qp->standby);
 	}
 	if (!asked)
 		return;
-	qp->carriers.log.interval = qp->carriers.log.interval < ASK_MAX_NS / 2
-					    ? 2 * qp->carriers.log.interval
-					    : ASK_MAX_NS;
-	qp->carriers.log.next_at = now + qp->carriers.log.interval;
+	qp->log.interval = qp->log.interval < ASK_MAX_NS / 2 ? 2 * qp->log.interval : ASK_MAX_NS;
+	qp->log.next_at = now + qp->log.interval;
 }
 
 static const char *log_why(enum sh_wire_log_why why)
@@ -162,7 +160,7 @@ static void log_placed(struct sh_qp *qp, const struct sh_wire_log *log)
 	}
 	carrier->log.phase = SH_WQE_LOG_ON;
 	(void)sp_qp_log(qp->sp, carrier->epoch, &at);
-	qp->carriers.log.why = NULL;
+	qp->log.why = NULL;
 	sh_log(SH_LOG_INFO,
 	       "QP 0x%06x: each %u. request on %s that changes its peer's memory is logged",
 	       qp->qp->qp_num, at.every, carrier->nic->name);
@@ -174,8 +172,8 @@ static void log_read(struct sh_qp *qp)
 {
 	const struct sh_wire_log ask = { .kind = SH_WIRE_LOG_READ, .carrier = qp->active->epoch };
 
-	qp->carriers.log.told.asked = true;
-	qp->carriers.log.told.carrier = ask.carrier;
+	qp->log.told.asked = true;
+	qp->log.told.carrier = ask.carrier;
 	sh_messages_send_log(qp, &ask);
 }
 
@@ -188,51 +186,54 @@ static bool log_would_tell(const struct sh_qp *qp, const struct sp_request *requ
 	return counts->recalled || (!counts->exact && sc_exact_wanted(requests, n));
 }
 
-bool sh_wqe_log_settle(struct sh_qp *qp, const struct sp_request *requests, uint32_t n,
+/* True: what the word says was asked for. Else it is in the counts, or nobody can tell. */
+static bool log_settle(struct sh_qp *qp, struct sp_request *requests, uint32_t n,
 		       struct sc_counts *counts)
 {
-	bool asked =
-		qp->carriers.log.told.asked && qp->carriers.log.told.carrier == qp->active->epoch;
+	bool asked = qp->log.told.asked && qp->log.told.carrier == qp->active->epoch;
 
 	if (!log_would_tell(qp, requests, n, counts))
-		return true;
-	if (!asked || !qp->carriers.log.told.answered) {
-		qp->carriers.log.told.answered = false;
-		log_read(qp);
 		return false;
+	if (!asked || !qp->log.told.answered) {
+		qp->log.told.answered = false;
+		log_read(qp);
+		return true;
 	}
-	if (qp->carriers.log.told.known)
-		sc_settle_log(counts, qp->carriers.log.told.carrier,
-			      sp_qp_logged(qp->sp, qp->carriers.log.told.number),
-			      qp->active->epoch);
-	return true;
+	if (qp->log.told.known)
+		sc_settle_log(counts, qp->log.told.carrier,
+			      sp_qp_logged(qp->sp, qp->log.told.number), qp->active->epoch);
+	return false;
 }
 
 static void log_told(struct sh_qp *qp, const struct sh_wire_log *log)
 {
-	if (!qp->carriers.log.told.asked || qp->carriers.log.told.answered ||
-	    log->carrier != qp->carriers.log.told.carrier)
+	if (!qp->log.told.asked || qp->log.told.answered || log->carrier != qp->log.told.carrier)
 		return;
-	qp->carriers.log.told.answered = true;
-	qp->carriers.log.told.known = log->kind == SH_WIRE_LOG_SAYS;
-	qp->carriers.log.told.number = log->number;
+	qp->log.told.answered = true;
+	qp->log.told.known = log->kind == SH_WIRE_LOG_SAYS;
+	qp->log.told.number = log->number;
 	if (log->kind == SH_WIRE_LOG_REFUSED)
 		sh_log(SH_LOG_WARN, "QP 0x%06x: the log's word is not used: %s", qp->qp->qp_num,
 		       log_why(log->why));
 }
 
-void sh_wqe_log_doubt(struct sh_qp *qp)
+static void log_doubt(struct sh_qp *qp, const struct sc_verdict *verdict)
 {
+	if (!verdict->log_doubted)
+		return;
 	sh_log(SH_LOG_WARN,
 	       "QP 0x%06x: the log's word contradicts the requests or the count of receives; it "
 	       "is not used, please report",
 	       qp->qp->qp_num);
 }
 
-void sh_wqe_log_heard(struct sh_qp *qp, const struct sh_wire_log *log)
+static bool log_message(struct sh_qp *qp, const struct sh_wire_record *record)
 {
-	bool told = qp->carriers.log.told.asked && qp->carriers.log.told.carrier == log->carrier;
+	const struct sh_wire_log *log = &record->log;
+	bool told = qp->log.told.asked && qp->log.told.carrier == log->carrier;
 
+	if (record->type != SH_WIRE_LOG)
+		return false;
 	switch ((enum sh_wire_log_kind)log->kind) {
 	case SH_WIRE_LOG_ASK:
 	case SH_WIRE_LOG_READ: sh_log_words_asked(qp, log); break;
@@ -242,21 +243,22 @@ void sh_wqe_log_heard(struct sh_qp *qp, const struct sh_wire_log *log)
 	case SH_WIRE_LOG_NOTHING: log_told(qp, log); break;
 	case SH_WIRE_LOG_KINDS: break;
 	}
+	return true;
+}
+
+static void log_forget(struct sh_qp *qp)
+{
+	memset(&qp->log.told, 0, sizeof(qp->log.told));
 }
 
 /* Its own queue pair may be what it was, and so may the region of its word: its tag may not. */
-void sh_wqe_log_reset(struct sh_qp *qp)
+static void log_reset(struct sh_qp *qp)
 {
-	sh_wqe_log_forget(qp);
-	memset(qp->carriers.log.word, 0, sizeof(qp->carriers.log.word));
-	qp->carriers.log.why = NULL;
-	qp->carriers.log.next_at = 0;
+	log_forget(qp);
+	memset(qp->log.word, 0, sizeof(qp->log.word));
+	qp->log.why = NULL;
+	qp->log.next_at = 0;
 	qp->carriers.own.log.phase = SH_WQE_LOG_NONE;
-}
-
-void sh_wqe_log_forget(struct sh_qp *qp)
-{
-	memset(&qp->carriers.log.told, 0, sizeof(qp->carriers.log.told));
 }
 
 const char *sh_wqe_log_state(const struct sh_qp *qp, const char **why)
@@ -270,16 +272,42 @@ const char *sh_wqe_log_state(const struct sh_qp *qp, const char **why)
 	case SH_WQE_LOG_ON: return "on";
 	case SH_WQE_LOG_REFUSED: break;
 	}
-	*why = qp->carriers.log.why;
+	*why = qp->log.why;
 	return "refused";
 }
 
 static uint64_t log_next_timer(const struct sh_qp *qp)
 {
-	return qp->carriers.log.next_at;
+	return qp->log.next_at;
+}
+
+static bool log_caps(const struct sh_qp *qp, struct ibv_qp_cap *cap)
+{
+	if (qp->log.room)
+		sh_wqe_log_caps(cap);
+	return qp->log.room;
+}
+
+/* By the capabilities that its QP was returned with, as one that was made ahead may be of any make. */
+static void log_made(struct sh_qp *qp, struct sh_carrier *carrier)
+{
+	uint32_t n = qp->caps.max_send_wr;
+
+	carrier->log.no_room = !qp->log.room || carrier->caps.max_send_wr <= n + sh_wqe_log_room(n);
+}
+
+static void log_destroyed(const struct sh_carrier *gone)
+{
+	sh_wqe_log_drop(gone->log.mr);
 }
 
 const struct sh_conn_part sh_wqe_log_part = {
 	.name = "wqe_log",
+	.life.reset = log_reset,
+	.step.acted = log_look,
+	.standby = { .caps = log_caps, .made = log_made, .destroyed = log_destroyed },
+	.move.quiesces = log_forget,
+	.fate = { .tell = log_settle, .doubt = log_doubt },
+	.news.message = log_message,
 	.clock = { .next_timer = log_next_timer, .run = log_timer },
 };

@@ -62,19 +62,10 @@ struct sh_qp_log {
 uint32_t sh_wqe_log_room(uint32_t requests);
 void sh_wqe_log_caps(struct ibv_qp_cap *cap);
 
-/* After each event: is there a carrier whose word's place is not known yet? */
-void sh_wqe_log_look(struct sh_qp *qp);
-void sh_wqe_log_heard(struct sh_qp *qp, const struct sh_wire_log *log);
-/* Before settling: true: what the word says is in counts, or nobody can tell; false: it was asked for. */
-bool sh_wqe_log_settle(struct sh_qp *qp, const struct sp_request *requests, uint32_t n,
-		       struct sc_counts *counts);
-void sh_wqe_log_doubt(struct sh_qp *qp);
 /* "off", "on", "asked", "refused", of the carrier in use; *why: of the last one. NULL: it is not wanted. */
 const char *sh_wqe_log_state(const struct sh_qp *qp, const char **why);
 
-void sh_wqe_log_reset(struct sh_qp *qp);  /* another connection begins */
-void sh_wqe_log_forget(struct sh_qp *qp); /* another quiesce */
-void sh_wqe_log_free(struct sh_qp *qp);	  /* its queue pairs are gone */
+void sh_wqe_log_free(struct sh_qp *qp); /* its queue pairs are gone */
 /* Of a queue pair that is gone. May block: on the NIC's worker, or without the lock. */
 void sh_wqe_log_drop(struct ibv_mr *mr);
 
