@@ -15,6 +15,7 @@
 #include "shiftlib/conn/fence.h"
 #include "shiftlib/conn/give_way.h"
 #include "shiftlib/conn/meet/intro.h"
+#include "shiftlib/conn/meet/unknown.h"
 #include "shiftlib/conn/move.h"
 #include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/loopback.h"
@@ -93,6 +94,7 @@ static const struct sh_conn_part *const process_parts[] = {
 	&sh_wqe_log_part,
 	&sh_words_part,
 	&sh_intro_part,
+	&sh_unknown_part,
 	&sh_srq_part,
 	NULL
 };

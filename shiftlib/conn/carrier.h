@@ -3,7 +3,6 @@
 #ifndef SHIFTLIB_CONN_CARRIER_H
 #define SHIFTLIB_CONN_CARRIER_H
 
-#include "shiftlib/conn/meet/unknown.h"
 #include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/nic/link.h"
@@ -64,8 +63,9 @@ struct sh_carriers {
 	struct sh_carrier *more; /* the other slots, from the first standby on; NULL: none */
 	_Atomic uint64_t path[SH_MAX_CARRIERS]; /* see sh_carrier_path: on the data path */
 	const char *standby_why;		/* the last one failed */
-	struct sh_qp_unknown unknown;		/* and each would */
-	struct sh_pooled *pooled;		/* made ahead for it: pool.h */
+	const char *_Atomic
+		refused; /* why each standby would be; NULL: not known to be. Workers read it */
+	struct sh_pooled *pooled; /* made ahead for it: pool.h */
 };
 
 /* That of slot 0 to SH_MAX_CARRIERS - 1; where nobody has taken the slot, one without a NIC. */

@@ -12,9 +12,6 @@
 #include "shiftlib/conn/fence.h"
 #include "shiftlib/conn/give_way.h"
 #include "shiftlib/conn/level.h"
-#include "shiftlib/conn/meet/ahead.h"
-#include "shiftlib/conn/meet/intro.h"
-#include "shiftlib/conn/meet/unknown.h"
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/move.h"
 #include "shiftlib/conn/part.h"
@@ -36,8 +33,6 @@
 #include "shiftlib/replica/context.h"
 #include "shiftlib/replica/young.h"
 
-/* From RTR or RTS to the introduction: connections that come together wake the thread once. */
-#define CONN_START_NS SH_NS_PER_MS
 /* So many that move at once are answered in the time in which one repeats itself. */
 #define CONN_MANY      64
 #define CONN_BUSY_MAXS 4 /* of the longest pause between two repetitions */
@@ -416,8 +411,7 @@ int sh_conn_new(struct sh_qp *qp)
 		if (sh_conns_add(qp))
 			return -ENOMEM;
 		SH_PARTS_TELL(life.reset, qp);
-		memset(&qp->intro, 0, sizeof(qp->intro));
-		list_init(&qp->intro.line);
+		memset(&qp->other, 0, sizeof(qp->other));
 		memset(&qp->quiesce, 0, sizeof(qp->quiesce));
 		memset(&qp->fence, 0, sizeof(qp->fence));
 		memset(&qp->publish, 0, sizeof(qp->publish));
@@ -432,11 +426,8 @@ int sh_conn_new(struct sh_qp *qp)
 		sh_level_set(qp, SH_DRIVEN, sh_level_looking);
 	}
 	qp->core.config.retry_time_ns = conn_retry_time_ns(&qp->app.attr);
-	if (sh_setup_on() && !qp->intro.since)
-		sh_ahead_wait(qp);
-	else
-		qp->intro.start_at = sh_now_ns() + CONN_START_NS;
 	sh_clock_touch(qp);
+	SH_PARTS_TELL(life.connected, qp);
 	sh_clock_wake_for(qp);
 	sh_loopback_connected(qp);
 	return 0;
@@ -457,14 +448,13 @@ void sh_conn_leave(struct sh_qp *qp)
 	sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_APPLICATION);
 	SH_PARTS_TELL(life.leaves, qp);
 	sh_turn_over(qp);
-	sh_intro_withdraw(qp);
 	sh_paths_use_peer(qp, NULL);
 	conn_count_guarded(qp, false);
 	conn_count_moving(qp, false);
 	conn_count_leaving(qp, false);
 	conn_count_waiting(qp, false, sh_now_ns());
 	sh_loopback_forget(qp);
-	sh_unknown_forget(qp);
+	SH_PARTS_TELL(life.left, qp);
 	sh_room_forget(qp);
 	sh_conns_remove(qp); /* later events and answers of jobs find nobody */
 	sh_users_count(qp);

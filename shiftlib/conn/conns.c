@@ -14,14 +14,11 @@
 #include "shiftlib/base/util.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
-#include "shiftlib/conn/meet/unknown.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/replica/context.h"
 #include "shiftlib/replica/cq.h"
-
-#define CONNS_HANDS_PASSES 16 /* for one look at whether a QP is still ours */
-#define CONNS_KEYS_TURNS   4  /* of these for one at its keys */
 
 struct sh_conns sh_conns;
 
@@ -133,10 +130,7 @@ static void conns_look_at(struct sh_qp *qp, uint64_t now)
 	if (qp->own.room.waits ||
 	    (qp->own.room.has && (sh_cq_short(qp->scq) || sh_cq_short(qp->rcq))))
 		sh_room_look(qp);
-	if ((sh_conns.check_pass / CONNS_HANDS_PASSES + qp->conn_id) % CONNS_KEYS_TURNS)
-		return;
-	if (qp->counted.guarded || qp->carriers.unknown.why)
-		sh_unknown_look(qp, now);
+	SH_PARTS_TELL(step.look, qp, now);
 }
 
 static void conns_run(uint64_t now)
@@ -145,11 +139,10 @@ static void conns_run(uint64_t now)
 
 	if (!sh_conns.check_at || sh_conns.check_at > now)
 		return;
-	for (i = sh_conns.check_pass++ % CONNS_HANDS_PASSES; i < sh_conns.room;
-	     i += CONNS_HANDS_PASSES)
+	for (i = sh_conns.check_pass++ % SH_CONNS_PASSES; i < sh_conns.room; i += SH_CONNS_PASSES)
 		if (sh_conns.by_id[i])
 			conns_look_at(sh_conns.by_id[i], now);
-	sh_unknown_look_again(now);
+	SH_PARTS_TELL(step.looked, now);
 	conns_look_at_cqs();
 	sh_conns.check_at = sh_conns.guarded || sh_conns.unknown || sh_conns.roomless
 				    ? now + sh.config.watch_ns

@@ -14,6 +14,8 @@
 
 struct sh_qp;
 
+#define SH_CONNS_PASSES 16 /* in which all connections are looked at once */
+
 struct sh_conns {
 	struct list_node qps;
 	struct sh_qp **by_id; /* by conn_id; [0] unused */

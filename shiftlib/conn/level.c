@@ -48,8 +48,8 @@ static const char *level_reason(const struct sh_qp *qp, enum sc_reason reason)
 {
 	if (qp->pd && qp->pd->unprotected)
 		return qp->pd->why;
-	if (qp->carriers.unknown.why)
-		return qp->carriers.unknown.why;
+	if (qp->carriers.refused)
+		return qp->carriers.refused;
 	if (sh_room_why(qp))
 		return sh_room_why(qp);
 	if (reason == SC_REASON_RESOURCE && qp->carriers.standby_why)

@@ -3,7 +3,6 @@
 #include <string.h>
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
-#include "shiftlib/conn/meet/intro.h"
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/part.h"
 #include "shiftlib/conn/qp.h"
@@ -21,8 +20,8 @@
 static struct sh_wire_ids message_ids(const struct sh_qp *qp)
 {
 	return (struct sh_wire_ids){ .src_conn = qp->conn_id,
-				     .dst_conn = qp->intro.peer_conn,
-				     .nonce = qp->intro.peer_nonce };
+				     .dst_conn = qp->other.conn,
+				     .nonce = qp->other.nonce };
 }
 
 /* Over the path of the standby itself: that it arrives is the proof that the path works. */
@@ -91,7 +90,7 @@ static struct sh_qp *message_conn(const struct sh_peer *peer, const struct sh_wi
 		return NULL;
 	if (!qp->peer || qp->peer == peer)
 		return qp;
-	sh_intro_news(qp); /* it is named by a newer entry than we know */
+	SH_PARTS_TELL(news.hinted, qp); /* it is named by a newer entry than we know */
 	return NULL;
 }
 
@@ -117,9 +116,8 @@ void sh_news_peer_unknown(struct sh_peer *peer, const struct sh_wire_record *rec
 {
 	struct sh_qp *qp = sh_conns_find(record->ids.dst_conn);
 
-	if (qp && qp->peer == peer && qp->intro.heard &&
-	    qp->intro.peer_conn == record->ids.src_conn &&
-	    qp->intro.peer_nonce == record->ids.nonce)
+	if (qp && qp->peer == peer && qp->other.heard && qp->other.conn == record->ids.src_conn &&
+	    qp->other.nonce == record->ids.nonce)
 		sh_conn_simple(qp, SC_EV_MSG_UNKNOWN, SC_REASON_PEER_CLOSED);
 }
 
@@ -160,10 +158,10 @@ void sh_news_peer_message(struct sh_peer *peer, const struct sh_nic *nic,
 		return;
 	}
 	if (!qp->peer) { /* we have not read its entry yet: it sends again */
-		sh_intro_news(qp);
+		SH_PARTS_TELL(news.hinted, qp);
 		return;
 	}
-	qp->intro.heard |= message_answers(record);
+	qp->other.heard |= message_answers(record);
 	if (record->type == SH_WIRE_STANDBY) {
 		event.type = SC_EV_MSG_STANDBY;
 		event.standby = record->standby;
@@ -209,5 +207,5 @@ void sh_news_peer_stranger(const struct sh_wire_record *record)
 	struct sh_qp *qp = sh_conns_find(record->ids.dst_conn);
 
 	if (qp && qp->nonce == record->ids.nonce)
-		sh_intro_news(qp);
+		SH_PARTS_TELL(news.hinted, qp);
 }

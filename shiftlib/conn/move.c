@@ -10,7 +10,7 @@
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/fence.h"
-#include "shiftlib/conn/meet/unknown.h"
+#include "shiftlib/conn/key.h"
 #include "shiftlib/conn/move.h"
 #include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/exact.h"
@@ -342,7 +342,7 @@ static enum ibv_wc_status move_key_status(const struct sh_qp *qp)
 	uint64_t missing = atomic_load_explicit(&qp->mailbox.missing, memory_order_relaxed);
 	bool remote = missing & SH_KEY_REMOTE;
 
-	if (!sh_unknown_key(qp, (uint32_t)missing, remote))
+	if (!sh_key_unknown(qp, (uint32_t)missing, remote))
 		return IBV_WC_RETRY_EXC_ERR;
 	return remote ? IBV_WC_REM_ACCESS_ERR : IBV_WC_LOC_PROT_ERR;
 }

@@ -4,7 +4,6 @@
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
-#include "shiftlib/conn/meet/intro.h"
 #include "shiftlib/conn/parts/pool.h"
 #include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/paths.h"
@@ -129,19 +128,7 @@ void sh_news_nic_healed(struct sh_nic *nic)
 	sh_outbox_release();
 }
 
-/* ---- opened, and opened again --------------------------------------------------------------- */
-
-void sh_news_nic_opened(struct sh_nic *nic)
-{
-	struct sh_qp *qp;
-	uint8_t k;
-
-	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
-		for (k = 0; qp->conn_id && k < qp->ctx->n_paths; k++)
-			if (qp->ctx->path[k] == nic && !qp->intro.waits)
-				sh_intro_start(qp);
-	sh_kick();
-}
+/* ---- opened again --------------------------------------------------------------- */
 
 /* What is left of carriers on the dead incarnation must not be waited for. */
 static void nic_fault_stale(struct sh_nic *nic)

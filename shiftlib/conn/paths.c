@@ -5,7 +5,7 @@
 #include "shiftlib/base/log.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
-#include "shiftlib/conn/meet/intro.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/spread.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
@@ -46,7 +46,7 @@ static bool paths_suspicious(const struct sh_qp *qp, uint8_t up)
 
 	for (k = 0; k < qp->paths.n; k++)
 		if (k != qp->active->path && up >> k & 1 &&
-		    (qp->carriers.unknown.why || sh_pd_refuses(qp->pd, k) ||
+		    (qp->carriers.refused || sh_pd_refuses(qp->pd, k) ||
 		     paths_lesser(qp, qp->ctx->path[k]) || sh_tenant_doubt(qp, qp->ctx->path[k])))
 			return true;
 	return false;
@@ -177,7 +177,7 @@ void sh_news_peer_path_opened(struct sh_peer *peer, const struct sh_peer_path *p
 		if (!qp->conn_id || qp->peer != peer)
 			continue;
 		sh_paths_changed(qp);
-		sh_intro_ready(qp);
+		SH_PARTS_TELL(standby.path_opened, qp);
 		if (qp->paths.routes[qp->active->path] == path)
 			sh_conn_simple(qp, SC_EV_PATH_UP, SC_REASON_NONE);
 	}

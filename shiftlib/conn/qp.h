@@ -12,6 +12,7 @@
 #include "shiftlib/conn/level.h"
 #include "shiftlib/conn/mailbox.h"
 #include "shiftlib/conn/meet/intro.h"
+#include "shiftlib/conn/meet/unknown.h"
 #include "shiftlib/conn/move.h"
 #include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/parts/room.h"
@@ -44,6 +45,20 @@ struct sh_qp_heard {
 struct sh_qp_line {
 	struct sh_events *events; /* of who steps it just now; NULL: nobody does */
 	struct sh_qp_heard heard;
+};
+
+/* The connection at the other end, as its record in the KV names it. */
+struct sh_qp_other {
+	uint32_t conn, nonce;
+	bool heard; /* it has answered: it knows this connection, too */
+};
+
+/* The GID that the application connected from. */
+struct sh_qp_gid {
+	uint8_t raw[16];
+	bool valid;
+	uint8_t kind;  /* enum sh_gid_kind; 0: not known */
+	uint16_t vlan; /* 0: none */
 };
 
 /* What the application has set by its own modify calls. */
@@ -97,6 +112,7 @@ struct sh_qp {
 		uint8_t port;		/* ... on that port */
 	} counted;
 	struct sc_conn core;
+	struct sh_qp_other other;
 	struct sh_qp_line line;
 	struct sh_qp_gid gid;
 	struct sh_peer *_Atomic peer; /* read on the data path too, without the lock */
@@ -121,6 +137,7 @@ struct sh_qp {
 		struct sh_qp_home home;
 		struct sh_words *words; /* asked of the peer behind its quiesce; NULL: none */
 		struct sh_qp_log log;
+		struct sh_qp_unknown unknown;
 	};
 };
 

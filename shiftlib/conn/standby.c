@@ -140,8 +140,8 @@ static const char *standby_make(struct sh_standby_job *task)
 		return "the NIC of the standby is not usable";
 	if (qp->pd->unprotected)
 		return qp->pd->why;
-	if (qp->carriers.unknown.why)
-		return qp->carriers.unknown.why;
+	if (qp->carriers.refused)
+		return qp->carriers.refused;
 	if (task->own.mtu < task->attr.path_mtu)
 		return "its path MTU is larger than that of the NIC of the standby";
 	why = sh_gid_missing(task->tenant.gid_kind, &task->own);
@@ -208,7 +208,7 @@ void sh_standby_job_make(struct sh_job *job)
 static void standby_failed(struct sh_qp *qp, uint32_t epoch, const char *why)
 {
 	struct sh_carrier *carrier = sh_carrier_find(qp, epoch);
-	bool known = !carrier || qp->pd->unprotected || qp->carriers.unknown.why ||
+	bool known = !carrier || qp->pd->unprotected || qp->carriers.refused ||
 		     qp->carriers.standby_why == why;
 
 	if (carrier)

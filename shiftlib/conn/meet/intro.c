@@ -13,6 +13,7 @@
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/level.h"
+#include "shiftlib/conn/meet/ahead.h"
 #include "shiftlib/conn/meet/intro.h"
 #include "shiftlib/conn/meet/intro_kv.h"
 #include "shiftlib/conn/part.h"
@@ -23,11 +24,15 @@
 #include "shiftlib/control/wire.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
+#include "shiftlib/loop/setup.h"
+#include "shiftlib/news.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/peer.h"
 #include "shiftlib/replica/context.h"
 #include "shiftlib/report/event.h"
 
+/* From RTR or RTS to the introduction: connections that come together wake the thread once. */
+#define INTRO_START_NS	  SH_NS_PER_MS
 #define INTRO_MIN_NS	  SH_NS_PER_MS
 #define INTRO_FACTOR	  4
 #define INTRO_MAX_NS	  SH_NS_PER_S	    /* of a store that fails, or a record that is wrong */
@@ -101,12 +106,14 @@ static bool intro_matches(const struct sh_qp *qp, const struct kv_record *record
 	       record->n_backup && record->default_nic < SH_MAX_NICS;
 }
 
+static void intro_ready(struct sh_qp *qp);
+
 static void intro_found(struct sh_qp *qp, const struct kv_record *record)
 {
 	struct sh_peer *peer;
 
 	if (qp->peer && qp->peer->instance == record->instance &&
-	    qp->intro.peer_conn == record->conn_id && qp->intro.peer_nonce == record->nonce)
+	    qp->other.conn == record->conn_id && qp->other.nonce == record->nonce)
 		return;
 	peer = sh_peer_get(record->instance);
 	if (!peer)
@@ -114,11 +121,11 @@ static void intro_found(struct sh_qp *qp, const struct kv_record *record)
 	peer->caps = record->caps;
 	sh_peer_serve(peer, &qp->app.attr.ah_attr);
 	intro_routes(qp, peer, record);
-	qp->intro.peer_conn = record->conn_id;
-	qp->intro.peer_nonce = record->nonce;
+	qp->other.conn = record->conn_id;
+	qp->other.nonce = record->nonce;
 	sh_paths_use_peer(qp, peer);
 	sh_paths_changed(qp);
-	sh_intro_ready(qp);
+	intro_ready(qp);
 }
 
 static bool intro_any_route(const struct sh_qp *qp)
@@ -140,7 +147,7 @@ static bool intro_leads(const struct sh_qp *qp)
 {
 	if (qp->peer->instance != sh.instance)
 		return sh.instance > qp->peer->instance;
-	return qp->conn_id >= qp->intro.peer_conn;
+	return qp->conn_id >= qp->other.conn;
 }
 
 /* An entry that was left over may have named another instance, by whose number this end led, or did not. */
@@ -150,7 +157,7 @@ static bool intro_core_knows(const struct sh_qp *qp)
 }
 
 /* The core is told once both ends know each other and there is a way for a standby. */
-void sh_intro_ready(struct sh_qp *qp)
+static void intro_ready(struct sh_qp *qp)
 {
 	struct sc_event event = { .type = SC_EV_INTRODUCED };
 
@@ -210,7 +217,7 @@ enum intro_found {
 
 /*
  * Put and look go to the store in order: whoever of two peers comes later finds the record of the
- * first, and speaks to it, with a number that only the record has (sh_intro_news). So
+ * first, and speaks to it, with a number that only the record has (intro_news). So
  * a few looks are enough, ever further apart: at once and 1, 5, 21, 85, 341 ms, 1.4, 5.5, 21.8 s after,
  * nine times in 30 s; then only along with renewals (every 20 s), each time after four times as long,
  * five times more in a day. Most peers that are absent run without SHIFT. The looks never end
@@ -254,7 +261,7 @@ static void intro_next(struct sh_qp *qp, enum intro_found found)
 {
 	uint64_t now = sh_now_ns();
 
-	if (qp->intro.heard && qp->core.peer.introduced) {
+	if (qp->other.heard && qp->core.peer.introduced) {
 		qp->intro.next_at = now + intro_third_ns();
 		return;
 	}
@@ -268,7 +275,7 @@ static void intro_next(struct sh_qp *qp, enum intro_found found)
 /* The store was not asked for the peer's record. */
 static void intro_renewed(struct sh_qp *qp)
 {
-	if (qp->intro.heard)
+	if (qp->other.heard)
 		intro_next(qp, INTRO_UNCLEAR);
 	else
 		intro_await(qp);
@@ -282,11 +289,11 @@ static void intro_look(struct sh_qp *qp, uint64_t at)
 }
 
 /* Who has read this connection's entry speaks to us: its own is there by now. */
-void sh_intro_news(struct sh_qp *qp)
+static void intro_news(struct sh_qp *qp)
 {
 	uint64_t now = sh_now_ns(), at = qp->intro.asked_at + qp->intro.news_interval;
 
-	if (qp->intro.heard || qp->intro.queued || qp->intro.waits ||
+	if (qp->other.heard || qp->intro.queued || qp->intro.waits ||
 	    (qp->intro.look_at && qp->intro.look_at <= at))
 		return;
 	intro_look(qp, at > now ? at : now);
@@ -305,7 +312,7 @@ void sh_intro_contact(uint32_t contacts)
 	if (!anew)
 		return;
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
-		if (!qp->conn_id || !qp->intro.published || qp->intro.heard)
+		if (!qp->conn_id || !qp->intro.published || qp->other.heard)
 			continue;
 		intro_anew(qp);
 		qp->intro.put_again_at = 0;
@@ -381,7 +388,7 @@ void sh_intro_answer(struct sh_qp *qp, const struct sh_intro_item *item, const c
 bool sh_intro_fill(struct sh_qp *qp, struct sh_intro_item *item)
 {
 	*item = (struct sh_intro_item){ .conn_id = qp->conn_id, .nonce = qp->nonce };
-	item->get = !qp->intro.heard && sh_now_ns() >= qp->intro.look_at;
+	item->get = !qp->other.heard && sh_now_ns() >= qp->intro.look_at;
 	/* The store may have lost it, or its lease ended: renewed, also before the peer shows up. */
 	item->put = !qp->intro.published || sh_now_ns() >= qp->intro.put_again_at;
 	sh_intro_record(qp, &item->own);
@@ -434,7 +441,7 @@ void sh_intro_start(struct sh_qp *qp)
 	if (!intro_nics_open(qp))
 		return; /* called again when one is, or by the timer */
 	if (qp->peer)
-		sh_intro_ready(qp);
+		intro_ready(qp);
 	else if (!qp->intro.queued)
 		intro_ask(qp);
 }
@@ -444,12 +451,12 @@ static void intro_timer(struct sh_qp *qp)
 	qp->intro.next_at = 0;
 	if (qp->intro.queued || !intro_nics_open(qp))
 		return;
-	sh_intro_ready(qp);
+	intro_ready(qp);
 	intro_ask(qp);
 }
 
 /* The entry ends with its lease in any case; this spares the next job a look at it. */
-void sh_intro_withdraw(struct sh_qp *qp)
+static void intro_withdraw(struct sh_qp *qp)
 {
 	char keys[2][KV_KEY_MAX + 1];
 	int n = 0;
@@ -460,6 +467,18 @@ void sh_intro_withdraw(struct sh_qp *qp)
 }
 
 /* ---- the part -------------------------------------------------------------------------------- */
+
+void sh_news_nic_opened(struct sh_nic *nic)
+{
+	struct sh_qp *qp;
+	uint8_t k;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		for (k = 0; qp->conn_id && k < qp->ctx->n_paths; k++)
+			if (qp->ctx->path[k] == nic && !qp->intro.waits)
+				sh_intro_start(qp);
+	sh_kick();
+}
 
 static uint64_t intro_next_timer(const struct sh_qp *qp)
 {
@@ -474,7 +493,24 @@ static void intro_run(struct sh_qp *qp, uint64_t now)
 		intro_timer(qp);
 }
 
+static void intro_reset(struct sh_qp *qp)
+{
+	memset(&qp->intro, 0, sizeof(qp->intro));
+	list_init(&qp->intro.line);
+}
+
+static void intro_connected(struct sh_qp *qp)
+{
+	if (sh_setup_on() && !qp->intro.since)
+		sh_ahead_wait(qp);
+	else
+		qp->intro.start_at = sh_now_ns() + INTRO_START_NS;
+}
+
 const struct sh_conn_part sh_intro_part = {
 	.name = "introduction",
+	.life = { .reset = intro_reset, .connected = intro_connected, .leaves = intro_withdraw },
+	.standby.path_opened = intro_ready,
+	.news.hinted = intro_news,
 	.clock = { .next_timer = intro_next_timer, .run = intro_run },
 };

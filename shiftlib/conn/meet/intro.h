@@ -19,22 +19,13 @@ struct sh_intro {
 	uint64_t news_interval; /* no sooner is it looked for at a hint */
 	uint64_t progressed;	/* its completions when it began to wait */
 	uint64_t introduced_to; /* the instance that the core was told of last */
-	uint32_t peer_nonce, peer_conn;
-	struct list_node line; /* in sh_intros.line or waiting, or alone */
-	bool queued;	       /* in line, or being asked about */
-	bool waits;	       /* in sh_intros.waiting instead */
-	bool published, heard, told;
+	struct list_node line;	/* in sh_intros.line or waiting, or alone */
+	bool queued;		/* in line, or being asked about */
+	bool waits;		/* in sh_intros.waiting instead */
+	bool published, told;
 	bool no_store;	  /* it did not answer when it was asked last */
 	bool refused;	  /* it was said that its peer's record is wrong */
 	bool gid_unknown; /* the NIC does not tell what the application connected from */
-};
-
-/* The GID that the application connected from. */
-struct sh_qp_gid {
-	uint8_t raw[16];
-	bool valid;
-	uint8_t kind;  /* enum sh_gid_kind; 0: not known */
-	uint16_t vlan; /* 0: none */
 };
 
 struct sh_intros {
@@ -57,9 +48,6 @@ struct sh_intros {
 extern struct sh_intros sh_intros;
 
 void sh_intro_start(struct sh_qp *qp);
-void sh_intro_ready(struct sh_qp *qp);
-void sh_intro_withdraw(struct sh_qp *qp);
-void sh_intro_news(struct sh_qp *qp); /* lock held, as all of these */
 
 /* At exit, before sh.stopping is set: its worker, which is given nothing any more; NULL: there was none. */
 struct sh_worker *sh_intros_take_worker(void);

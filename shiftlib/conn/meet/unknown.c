@@ -14,8 +14,10 @@
 #include "shiftlib/base/util.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/key.h"
 #include "shiftlib/conn/level.h"
 #include "shiftlib/conn/meet/unknown.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/core/core.h"
@@ -26,6 +28,7 @@
 #include "shiftlib/replica/young.h"
 
 #define UNKNOWN_KEYS	  32
+#define UNKNOWN_TURNS	  4
 #define UNKNOWN_SIGHTINGS 16
 #define UNKNOWN_AGAIN	  64 /* suspects of one round */
 #define UNKNOWN_AFTER_NS  (2 * SH_NS_PER_S)
@@ -47,61 +50,30 @@ static bool local_on_its_way(const struct sh_qp *qp, uint8_t path, uint32_t lkey
 	return false;
 }
 
-/* One that the peer has told for another NIC is of a region that it knows: it will be told for this one when we move. */
-static bool remote_known(const struct sh_qp *qp, uint32_t rkey)
-{
-	const struct sh_keymap *map;
-	uint32_t out, k;
-
-	for (k = 0; k < qp->paths.n; k++) {
-		map = sh_peer_keys(qp->peer, qp->paths.peer_nics[0], qp->paths.peer_nics[k]);
-		if (map && sh_keymap_get(map, rkey, &out))
-			return true;
-	}
-	return false;
-}
-
 static bool key_known(const struct sh_qp *qp, uint8_t path, uint32_t key, bool remote)
 {
 	uint32_t out;
 
 	if (remote)
-		return remote_known(qp, key);
+		return sh_key_told(qp, key);
 	return sh_keymap_get(&qp->ctx->lkeys[path], key, &out) || local_on_its_way(qp, path, key);
-}
-
-static bool local_region(const struct sh_qp *qp, uint32_t lkey)
-{
-	const struct sh_mr *mr;
-
-	list_for_each (&qp->pd->mrs, mr, struct sh_mr, link)
-		if (mr->mr->lkey == lkey)
-			return true;
-	return false;
-}
-
-bool sh_unknown_key(const struct sh_qp *qp, uint32_t key, bool remote)
-{
-	if (remote)
-		return !qp->peer || !remote_known(qp, key);
-	return !qp->pd || !local_region(qp, key);
 }
 
 static void unknown_suspect(struct sh_qp *qp, bool on)
 {
 	if (on)
-		list_add_tail(&sh_conns.suspects, &qp->carriers.unknown.link);
+		list_add_tail(&sh_conns.suspects, &qp->unknown.link);
 	else
-		list_del(&qp->carriers.unknown.link);
+		list_del(&qp->unknown.link);
 	sh_conns.n_suspects += on ? 1 : UINT32_MAX;
 }
 
 static void unknown_mark(struct sh_qp *qp)
 {
-	struct sh_qp_unknown *u = &qp->carriers.unknown;
+	struct sh_qp_unknown *u = &qp->unknown;
 	const char *why = u->remote ? why_remote : why_local;
 
-	u->why = why;
+	qp->carriers.refused = why;
 	unknown_suspect(qp, false);
 	sh_conns.unknown++;
 	sh_warn_once("QP 0x%06x is not protected: %s", qp->qp->qp_num, why);
@@ -114,17 +86,17 @@ static void unknown_mark(struct sh_qp *qp)
 /* Standbys are made again, when they are next asked for. */
 static void unknown_clear(struct sh_qp *qp)
 {
-	if (qp->carriers.unknown.why)
+	if (qp->carriers.refused)
 		sh_conns.unknown--;
-	else if (qp->carriers.unknown.sightings)
+	else if (qp->unknown.sightings)
 		unknown_suspect(qp, false);
-	qp->carriers.unknown.why = NULL;
-	qp->carriers.unknown.sightings = 0;
+	qp->carriers.refused = NULL;
+	qp->unknown.sightings = 0;
 }
 
 static void unknown_seen(struct sh_qp *qp, const struct sp_key *key, uint64_t now)
 {
-	struct sh_qp_unknown *u = &qp->carriers.unknown;
+	struct sh_qp_unknown *u = &qp->unknown;
 
 	if (!u->sightings) {
 		u->key = key->key;
@@ -134,7 +106,8 @@ static void unknown_seen(struct sh_qp *qp, const struct sp_key *key, uint64_t no
 	}
 	u->sightings++;
 	u->last_ns = now;
-	if (!u->why && u->sightings >= UNKNOWN_SIGHTINGS && now - u->first_ns >= UNKNOWN_AFTER_NS)
+	if (!qp->carriers.refused && u->sightings >= UNKNOWN_SIGHTINGS &&
+	    now - u->first_ns >= UNKNOWN_AFTER_NS)
 		unknown_mark(qp);
 }
 
@@ -146,22 +119,23 @@ static bool unknown_is(const struct sh_qp_unknown *u, const struct sp_key *key)
 /* Requests were posted since the last look. */
 static bool unknown_sends(struct sh_qp *qp)
 {
-	uint32_t number = qp->carriers.unknown.number, before = number;
+	uint32_t number = qp->unknown.number, before = number;
 
 	sp_qp_sending(qp->sp, &number);
-	qp->carriers.unknown.number = number;
+	qp->unknown.number = number;
 	return number != before;
 }
 
-void sh_unknown_look(struct sh_qp *qp, uint64_t now)
+static void unknown_look(struct sh_qp *qp, uint64_t now)
 {
-	struct sh_qp_unknown *u = &qp->carriers.unknown;
+	struct sh_qp_unknown *u = &qp->unknown;
 	struct sp_key keys[UNKNOWN_KEYS];
 	uint32_t n, i;
 
-	if (qp->core.move != SC_MOVE_NONE || !qp->peer || !qp->pd || (!qp->standby && !u->why))
+	if (qp->core.move != SC_MOVE_NONE || !qp->peer || !qp->pd ||
+	    (!qp->standby && !qp->carriers.refused))
 		return;
-	if (!u->why)
+	if (!qp->carriers.refused)
 		u->path = qp->standby->path;
 	if (u->sightings &&
 	    (now - u->last_ns > UNKNOWN_REST_NS || key_known(qp, u->path, u->key, u->remote)))
@@ -178,10 +152,9 @@ static void unknown_acquit(const struct sh_peer *peer, uint32_t key)
 {
 	struct sh_qp *qp;
 
-	list_for_each (&sh_conns.suspects, qp, struct sh_qp, carriers.unknown.link)
-		if (qp->carriers.unknown.key == key &&
-		    (peer ? qp->carriers.unknown.remote && qp->peer == peer
-			  : !qp->carriers.unknown.remote))
+	list_for_each (&sh_conns.suspects, qp, struct sh_qp, unknown.link)
+		if (qp->unknown.key == key &&
+		    (peer ? qp->unknown.remote && qp->peer == peer : !qp->unknown.remote))
 			unknown_clear(qp);
 }
 
@@ -195,20 +168,30 @@ void sh_news_peer_key_told(const struct sh_peer *peer, uint32_t rkey)
 	unknown_acquit(peer, rkey);
 }
 
-void sh_unknown_look_again(uint64_t now)
+static void unknown_look_again(uint64_t now)
 {
 	uint32_t left = sh_conns.n_suspects < UNKNOWN_AGAIN ? sh_conns.n_suspects : UNKNOWN_AGAIN;
 	struct sh_qp *qp;
 
 	while (left-- && !list_empty(&sh_conns.suspects)) {
-		qp = list_entry(sh_conns.suspects.next, struct sh_qp, carriers.unknown.link);
-		list_del(&qp->carriers.unknown.link);
-		list_add_tail(&sh_conns.suspects, &qp->carriers.unknown.link);
-		sh_unknown_look(qp, now);
+		qp = list_entry(sh_conns.suspects.next, struct sh_qp, unknown.link);
+		list_del(&qp->unknown.link);
+		list_add_tail(&sh_conns.suspects, &qp->unknown.link);
+		unknown_look(qp, now);
 	}
 }
 
-void sh_unknown_forget(struct sh_qp *qp)
+/* One of several looks at a connection: whether it is still SHIFT's own is asked more often. */
+static void unknown_turn(struct sh_qp *qp, uint64_t now)
 {
-	unknown_clear(qp);
+	if ((sh_conns.check_pass / SH_CONNS_PASSES + qp->conn_id) % UNKNOWN_TURNS)
+		return;
+	if (qp->counted.guarded || qp->carriers.refused)
+		unknown_look(qp, now);
 }
+
+const struct sh_conn_part sh_unknown_part = {
+	.name = "unknown",
+	.life.left = unknown_clear,
+	.step = { .look = unknown_turn, .looked = unknown_look_again },
+};

@@ -7,14 +7,13 @@
 #include <stdint.h>
 #include "shiftlib/base/list.h"
 
+struct sh_conn_part;
 struct sh_qp;
 
 /* In struct sh_carriers. */
 struct sh_qp_unknown {
-	struct list_node link; /* sh_conns.suspects: sightings, and no `why` yet */
-	const char
-		*_Atomic why; /* it is not protected for that; NULL: it may be. Workers read it */
-	uint32_t key;	      /* the one that is suspected, while sightings is not 0 */
+	struct list_node link; /* sh_conns.suspects: sightings, and not refused yet */
+	uint32_t key;	       /* the one that is suspected, while sightings is not 0 */
 	bool remote;
 	uint8_t path; /* of the standby that would not have it */
 	uint32_t sightings;
@@ -22,11 +21,8 @@ struct sh_qp_unknown {
 	uint64_t first_ns, last_ns;
 };
 
-void sh_unknown_look(struct sh_qp *qp, uint64_t now);
-void sh_unknown_told(uint32_t lkey);	  /* a region has it, or no more */
-void sh_unknown_look_again(uint64_t now); /* at those that are suspected */
-void sh_unknown_forget(struct sh_qp *qp);
-/* It names no region that SHIFT knows, here (or remote: at the peer), on any NIC: gone, or never told. */
-bool sh_unknown_key(const struct sh_qp *qp, uint32_t key, bool remote);
+void sh_unknown_told(uint32_t lkey); /* a region has it, or no more */
+
+extern const struct sh_conn_part sh_unknown_part;
 
 #endif
