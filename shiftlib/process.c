@@ -18,6 +18,7 @@
 #include "shiftlib/conn/meet/unknown.h"
 #include "shiftlib/conn/move.h"
 #include "shiftlib/conn/part.h"
+#include "shiftlib/conn/parts/exact.h"
 #include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/qp.h"
@@ -91,6 +92,7 @@ static const struct sh_conn_part *const process_parts[] = {
 	&sh_core_part, /* by what the looks above have found */
 	&sh_home_part,
 	&sh_home_group_part,
+	&sh_exact_part,
 	&sh_wqe_log_part,
 	&sh_words_part,
 	&sh_intro_part,

@@ -15,7 +15,6 @@
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/move.h"
 #include "shiftlib/conn/part.h"
-#include "shiftlib/conn/parts/exact.h"
 #include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/parts/spread.h"
 #include "shiftlib/conn/parts/srq.h"
@@ -101,7 +100,7 @@ static void conn_guard(struct sh_qp *qp, bool on)
 	sh_carrier_link_mark(&qp->carriers.own); /* before, its errors were not withheld */
 	if (!sh_conns.check_at)
 		sh_conns.check_at = sh_now_ns() + sh.config.watch_ns;
-	sh_exact_prove(qp);
+	SH_PARTS_TELL(step.guarded, qp);
 	sh_heartbeat_soon(); /* the first one that can be moved: heartbeats begin */
 }
 
@@ -111,7 +110,7 @@ static void conn_withhold(struct sh_qp *qp, const struct sc_action *action)
 {
 	SH_PARTS_TELL(move.begins, qp, action->reason);
 	sh_move_withhold(qp);
-	sh_exact_withheld(qp, action->epoch);
+	SH_PARTS_TELL(move.withheld, qp, action->epoch);
 }
 
 static void conn_act(struct sh_qp *qp, const struct sc_action *action)
@@ -127,7 +126,7 @@ static void conn_act(struct sh_qp *qp, const struct sc_action *action)
 	case SC_ACT_QUIESCE: sh_quiesce_begin(qp, action->epoch); break;
 	case SC_ACT_RECOUNT: sh_quiesce_recount(qp); break;
 	case SC_ACT_SEAL: sh_quiesce_seal(qp); break;
-	case SC_ACT_ASK_PSN: sh_exact_ask(qp, action->epoch); break;
+	case SC_ACT_ASK_PSN: SH_PARTS_TELL(move.ask_psn, qp, action->epoch); break;
 	case SC_ACT_LAY_RECEIVES: sh_move_lay(qp, action->epoch); break;
 	case SC_ACT_SETTLE: sh_move_settle(qp, action); break;
 	case SC_ACT_FENCE: sh_fence_lay(qp, action->epoch); break;

@@ -13,7 +13,6 @@
 #include "shiftlib/conn/key.h"
 #include "shiftlib/conn/move.h"
 #include "shiftlib/conn/part.h"
-#include "shiftlib/conn/parts/exact.h"
 #include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/qp.h"
@@ -175,8 +174,6 @@ static int move_carry_out(struct sh_qp *qp, struct sh_carrier *to, struct sp_req
 		return -ENOENT; /* asked again soon */
 	}
 	qp->error.delivered = verdict.delivered;
-	if (verdict.doubted)
-		sh_exact_doubt(qp);
 	SH_PARTS_TELL(fate.doubt, qp, &verdict);
 	if (!*reason && verdict.unplaced)
 		move_restrict(qp);
@@ -222,7 +219,7 @@ static int move_settle(struct sh_qp *qp, struct sh_carrier *to, const struct sc_
 	ret = SH_PARTS_ASK(move.takes, qp, to);
 	if (ret && ret != -EAGAIN && ret != -EACCES)
 		return ret;
-	sh_exact_counts(qp, action, &counts);
+	SH_PARTS_TELL(fate.counts, qp, action, &counts);
 	info = sh_move_outstanding(qp, &n);
 	if (!info)
 		return -EINVAL;

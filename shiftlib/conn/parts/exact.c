@@ -7,6 +7,7 @@
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/move.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/exact.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/core/core.h"
@@ -27,7 +28,7 @@ struct psn_job {
 
 /* ---- what we want ---------------------------------------------------------------------------- */
 
-void sh_exact_withheld(struct sh_qp *qp, uint32_t epoch)
+static void exact_withheld(struct sh_qp *qp, uint32_t epoch)
 {
 	struct sc_event event = { .type = SC_EV_WITHHELD,
 				  .epoch = epoch,
@@ -43,17 +44,17 @@ void sh_exact_withheld(struct sh_qp *qp, uint32_t epoch)
 	sh_conn_event(qp, &event);
 }
 
-void sh_exact_counts(const struct sh_qp *qp, const struct sc_action *settle,
-		     struct sc_counts *counts)
+static void exact_counts(const struct sh_qp *qp, const struct sc_action *settle,
+			 struct sc_counts *counts)
 {
 	sc_settle_exact(counts, settle, qp->active->epoch);
 	if (qp->peer && qp->peer->doubted & 1u << qp->active->path)
 		counts->exact = false;
 }
 
-void sh_exact_doubt(struct sh_qp *qp)
+static void exact_doubt(struct sh_qp *qp, const struct sc_verdict *verdict)
 {
-	if (!qp->peer)
+	if (!verdict->doubted || !qp->peer)
 		return;
 	sh_log(SH_LOG_WARN,
 	       "QP 0x%06x: the expected PSN that the peer's NIC of path %u told contradicts the "
@@ -113,7 +114,7 @@ static bool psn_submit(struct sh_qp *qp, struct sh_carrier *carrier)
 	return false;
 }
 
-void sh_exact_ask(struct sh_qp *qp, uint32_t epoch)
+static void exact_ask(struct sh_qp *qp, uint32_t epoch)
 {
 	struct sc_event event = { .type = SC_EV_PSN, .epoch = epoch };
 	struct sh_carrier *carrier = sh_carrier_find(qp, epoch);
@@ -124,9 +125,16 @@ void sh_exact_ask(struct sh_qp *qp, uint32_t epoch)
 		sh_conn_event(qp, &event);
 }
 
-void sh_exact_prove(struct sh_qp *qp)
+static void exact_prove(struct sh_qp *qp)
 {
 	for (uint32_t i = 0; i < qp->ctx->n_paths; i++)
 		if (qp->ctx->path[i])
 			sh_nic_prove(qp->ctx->path[i]);
 }
+
+const struct sh_conn_part sh_exact_part = {
+	.name = "exact",
+	.step.guarded = exact_prove,
+	.move = { .withheld = exact_withheld, .ask_psn = exact_ask },
+	.fate = { .counts = exact_counts, .doubt = exact_doubt },
+};

@@ -3,22 +3,8 @@
 #ifndef SHIFTLIB_CONN_PARTS_EXACT_H
 #define SHIFTLIB_CONN_PARTS_EXACT_H
 
-#include <stdint.h>
+struct sh_conn_part;
 
-struct sc_action;
-struct sc_counts;
-struct sh_qp;
-
-/* Its sends are withheld: are there some whose fate the peer's count does not tell? */
-void sh_exact_withheld(struct sh_qp *qp, uint32_t epoch);
-/* SC_ACT_ASK_PSN: of the carrier of that epoch. */
-void sh_exact_ask(struct sh_qp *qp, uint32_t epoch);
-/* What the peer told of the carrier that the sends lie in, if it is believed. */
-void sh_exact_counts(const struct sh_qp *qp, const struct sc_action *settle,
-		     struct sc_counts *counts);
-/* It contradicted the count of receives. */
-void sh_exact_doubt(struct sh_qp *qp);
-/* The NICs that such a connection may use show what they tell, each once. */
-void sh_exact_prove(struct sh_qp *qp);
+extern const struct sh_conn_part sh_exact_part;
 
 #endif
