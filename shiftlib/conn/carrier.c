@@ -9,7 +9,6 @@
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/part.h"
-#include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/parts/pool.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/core/core.h"
@@ -379,7 +378,7 @@ void sh_carriers_drop(struct sh_qp *qp, bool driven)
 		if (sh_carrier_at(qp, i)->nic)
 			carrier_destroy_now(qp, sh_carrier_at(qp, i), driven);
 	sh_pool_leave(qp);
-	sh_loopback_drop(qp);
+	SH_PARTS_TELL(standby.dropped, qp, true);
 	sh_carriers_init(qp, qp->carriers.own.qp);
 }
 

@@ -15,7 +15,6 @@
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/move.h"
 #include "shiftlib/conn/part.h"
-#include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/parts/spread.h"
 #include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/paths.h"
@@ -428,7 +427,6 @@ int sh_conn_new(struct sh_qp *qp)
 	sh_clock_touch(qp);
 	SH_PARTS_TELL(life.connected, qp);
 	sh_clock_wake_for(qp);
-	sh_loopback_connected(qp);
 	return 0;
 }
 
@@ -452,7 +450,6 @@ void sh_conn_leave(struct sh_qp *qp)
 	conn_count_moving(qp, false);
 	conn_count_leaving(qp, false);
 	conn_count_waiting(qp, false, sh_now_ns());
-	sh_loopback_forget(qp);
 	SH_PARTS_TELL(life.left, qp);
 	sh_room_forget(qp);
 	sh_conns_remove(qp); /* later events and answers of jobs find nobody */

@@ -13,7 +13,6 @@
 #include "shiftlib/conn/mailbox.h"
 #include "shiftlib/conn/move.h"
 #include "shiftlib/conn/part.h"
-#include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/watch/detector.h"
 #include "shiftlib/core/core.h"
@@ -148,7 +147,7 @@ static void mailbox_open(struct sh_qp *qp, uint32_t pending)
 	if (pending & SH_PENDING_KEY)
 		sh_move_key_missing(qp);
 	if (pending & SH_PENDING_GATED)
-		sh_loopback_run(qp, sh_now_ns());
+		SH_PARTS_TELL(news.gated, qp, sh_now_ns());
 	if (pending & SH_PENDING_PROGRESS)
 		SH_PARTS_TELL(news.progressed, qp);
 }

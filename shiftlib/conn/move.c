@@ -13,7 +13,6 @@
 #include "shiftlib/conn/key.h"
 #include "shiftlib/conn/move.h"
 #include "shiftlib/conn/part.h"
-#include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
@@ -100,7 +99,7 @@ void sh_move_lay(struct sh_qp *qp, uint32_t epoch)
 		ret = -ENOENT; /* asked again soon */
 	else if (to && to->sp) {
 		sh_carrier_reached(qp, to);
-		sh_loopback_receive(qp, to->path);
+		SH_PARTS_TELL(move.receives, qp, to->path);
 		ret = sp_qp_lay_receives(qp->sp, to->sp);
 	}
 	if (!ret)
@@ -223,7 +222,7 @@ static int move_settle(struct sh_qp *qp, struct sh_carrier *to, const struct sc_
 	info = sh_move_outstanding(qp, &n);
 	if (!info)
 		return -EINVAL;
-	sh_loopback_move(qp, to->path);
+	SH_PARTS_TELL(move.sends, qp, to->path);
 	ret = move_carry_out(qp, to, info, n, &counts, reason);
 	free(info);
 	return ret;
@@ -376,7 +375,7 @@ static void move_ended(struct sh_qp *qp)
 	ending->at = 0;
 	sh_clock_touch(qp); /* here also when a worker's command has returned */
 	move_fail_all(qp, ending->first, ending->vendor_err, ending->delivered);
-	sh_loopback_forget(qp); /* behind the failing, or what waits would run */
+	SH_PARTS_TELL(move.ended, qp, true);
 	sh_srq_ended(qp, true);
 }
 

@@ -18,7 +18,6 @@
 #include "shiftlib/conn/mailbox.h"
 #include "shiftlib/conn/move.h"
 #include "shiftlib/conn/part.h"
-#include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
 #include "shiftlib/core/core.h"
@@ -529,7 +528,7 @@ void sh_quiesce_look(struct sh_qp *qp, uint64_t now)
 	sh_mailbox_read(); /* an application error found on the way comes before QUIESCED */
 	if (!quiesce_is_on(qp))
 		return; /* which may have ended the move */
-	if (obeyed || (collected && sh_loopback_is_over(qp, flushed.recv_count, now)))
+	if (obeyed || (collected && SH_PARTS_ASK(move.is_over, qp, flushed.recv_count, now)))
 		quiesce_ended(qp, &flushed, true, obeyed);
 	else if (qp->quiesce.phase == SH_QUIESCE_SICK)
 		qp->quiesce.next_at = now + QUIESCE_POLL_SICK_NS;
@@ -562,7 +561,8 @@ void sh_quiesce_recount(struct sh_qp *qp)
 	}
 	obeyed = quiesce_final(qp, &flushed);
 	quiesce_ended(qp, &flushed,
-		      obeyed || sh_loopback_is_over(qp, flushed.recv_count, qp->quiesce.recount_at),
+		      obeyed || SH_PARTS_ASK(move.is_over, qp, flushed.recv_count,
+					     qp->quiesce.recount_at),
 		      obeyed);
 }
 

@@ -312,7 +312,7 @@ static void loopback_open(struct sh_qp *self)
 	readers_leave(self);
 }
 
-void sh_loopback_forget(struct sh_qp *self)
+static void loopback_forget(struct sh_qp *self)
 {
 	loopback_open(self);
 	if (self->loopback.counted)
@@ -381,7 +381,7 @@ static bool loopback_failed(const struct sh_qp *self, uint32_t paths)
 	return false;
 }
 
-void sh_loopback_run(struct sh_qp *self, uint64_t now)
+static void loopback_run(struct sh_qp *self, uint64_t now)
 {
 	uint32_t paths;
 
@@ -405,7 +405,7 @@ void sh_loopback_run(struct sh_qp *self, uint64_t now)
 		loopback_ask(self, paths, now);
 }
 
-void sh_loopback_receive(const struct sh_qp *qp, uint8_t path)
+static void loopback_receive(struct sh_qp *qp, uint8_t path)
 {
 	struct sh_qp *self;
 
@@ -417,7 +417,7 @@ void sh_loopback_receive(const struct sh_qp *qp, uint8_t path)
 }
 
 /* Those that wait were to be read on the path that it leaves: the readers are asked anew. */
-void sh_loopback_move(struct sh_qp *qp, uint8_t path)
+static void loopback_move(struct sh_qp *qp, uint8_t path)
 {
 	if (path != qp->active->path)
 		qp->loopback.n = 0;
@@ -472,7 +472,7 @@ static bool loopback_old_enough(const struct sh_qp *qp, uint64_t now)
  * of a few bytes (NCCL: one) a program orders what the NIC wrote, and has no use for the bytes. A
  * longer one waits until the NIC obeys or is cut off from memory.
  */
-bool sh_loopback_is_over(struct sh_qp *qp, uint32_t recv_count, uint64_t now)
+static bool loopback_is_over(struct sh_qp *qp, uint32_t recv_count, uint64_t now)
 {
 	uint32_t n = 0, posted, done = recv_count + 1;
 	struct sp_request *info;
@@ -492,14 +492,14 @@ bool sh_loopback_is_over(struct sh_qp *qp, uint32_t recv_count, uint64_t now)
 /* ---- its beginning and its end --------------------------------------------------------------- */
 
 /* At RTR and again at RTS. */
-void sh_loopback_connected(struct sh_qp *qp)
+static void loopback_connected(struct sh_qp *qp)
 {
 	if (!qp->loopback.counted && sh_loopback_is(qp))
 		loopback_count(qp);
 	if (qp->loopback.counted)
-		sh_loopback_move(qp, qp->active->path);
+		loopback_move(qp, qp->active->path);
 	else
-		sh_loopback_receive(qp, qp->receiving->path);
+		loopback_receive(qp, qp->receiving->path);
 }
 
 /* Lock held, given up meanwhile; the connection is closed, and no job is under way. */
@@ -534,7 +534,27 @@ static uint64_t loopback_next_timer(const struct sh_qp *qp)
 	return qp->loopback.next_at;
 }
 
+static void loopback_dropped(struct sh_qp *qp, bool may_wait)
+{
+	if (may_wait)
+		sh_loopback_drop(qp);
+}
+
+/* Behind the failing, or what waits would run. */
+static void loopback_ended(struct sh_qp *qp, bool failed)
+{
+	if (failed)
+		loopback_forget(qp);
+}
+
 const struct sh_conn_part sh_loopback_part = {
 	.name = "loopback",
-	.clock = { .next_timer = loopback_next_timer, .run = sh_loopback_run },
+	.life = { .connected = loopback_connected, .left = loopback_forget },
+	.standby.dropped = loopback_dropped,
+	.move = { .is_over = loopback_is_over,
+		  .receives = loopback_receive,
+		  .sends = loopback_move,
+		  .ended = loopback_ended },
+	.news.gated = loopback_run,
+	.clock = { .next_timer = loopback_next_timer, .run = loopback_run },
 };

@@ -31,21 +31,11 @@ struct sh_loopback {
 	struct sh_loopback_reader *readers; /* by path; NULL: it never was a loopback QP */
 };
 
-bool sh_loopback_is(const struct sh_qp *qp);  /* the application's own QP is a loopback QP */
-void sh_loopback_connected(struct sh_qp *qp); /* any QP */
-/*
- * Of any QP that leaves a NIC which does not obey: can nothing that it has sent count any more? For
- * another than a loopback QP the answer is no. recv_count: of its receives until now.
- */
-bool sh_loopback_is_over(struct sh_qp *qp, uint32_t recv_count, uint64_t now);
+bool sh_loopback_is(const struct sh_qp *qp); /* the application's own QP is a loopback QP */
 /* It has a reader there, or one is being made. */
 bool sh_loopback_has_reader(const struct sh_qp *qp, uint32_t path);
-void sh_loopback_receive(const struct sh_qp *qp, uint8_t path); /* before it receives there */
-void sh_loopback_move(struct sh_qp *qp, uint8_t path);		/* before it reads there */
-void sh_loopback_run(struct sh_qp *self, uint64_t now);
-void sh_loopback_forget(struct sh_qp *self); /* what waits runs */
-void sh_loopback_drop(struct sh_qp *qp);     /* lock given up meanwhile; the connection is closed */
-void sh_loopback_uninit(struct sh_qp *qp);   /* behind that */
+void sh_loopback_drop(struct sh_qp *qp);   /* lock given up meanwhile; the connection is closed */
+void sh_loopback_uninit(struct sh_qp *qp); /* behind that */
 
 extern const struct sh_conn_part sh_loopback_part;
 

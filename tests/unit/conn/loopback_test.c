@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "providers/engine.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/qp.h"
 
@@ -71,14 +72,14 @@ static void posted(enum sp_request_kind kind, uint32_t brings)
 static void nothing_is_outstanding(void **state)
 {
 	(void)state;
-	assert_true(sh_loopback_is_over(&qp, COUNT, BEGUN));
+	assert_true(sh_loopback_part.move.is_over(&qp, COUNT, BEGUN));
 }
 
 static void a_receive_is_still_to_come(void **state)
 {
 	(void)state;
-	assert_false(sh_loopback_is_over(&qp, COUNT - 1, LATER));
-	assert_false(sh_loopback_is_over(&qp, COUNT + 1, LATER));
+	assert_false(sh_loopback_part.move.is_over(&qp, COUNT - 1, LATER));
+	assert_false(sh_loopback_part.move.is_over(&qp, COUNT + 1, LATER));
 }
 
 static void short_reads_run_again(void **state)
@@ -88,7 +89,7 @@ static void short_reads_run_again(void **state)
 	posted(SP_REQ_READ, 0);
 	posted(SP_REQ_LOCAL, 0);
 	posted(SP_REQ_READ, 4);
-	assert_true(sh_loopback_is_over(&qp, COUNT, LATER));
+	assert_true(sh_loopback_part.move.is_over(&qp, COUNT, LATER));
 }
 
 static void more_of_them_than_are_asked_for_at_once(void **state)
@@ -96,9 +97,9 @@ static void more_of_them_than_are_asked_for_at_once(void **state)
 	(void)state;
 	while (n_requests < 99)
 		posted(SP_REQ_READ, 1);
-	assert_true(sh_loopback_is_over(&qp, COUNT, LATER));
+	assert_true(sh_loopback_part.move.is_over(&qp, COUNT, LATER));
 	posted(SP_REQ_READ, 5);
-	assert_false(sh_loopback_is_over(&qp, COUNT, LATER));
+	assert_false(sh_loopback_part.move.is_over(&qp, COUNT, LATER));
 }
 
 /* The other NIC must find in memory what this one had taken in. */
@@ -106,8 +107,8 @@ static void but_not_before_what_came_is_in_memory(void **state)
 {
 	(void)state;
 	posted(SP_REQ_READ, 1);
-	assert_false(sh_loopback_is_over(&qp, COUNT, BEGUN));
-	assert_false(sh_loopback_is_over(&qp, COUNT, LATER - 1));
+	assert_false(sh_loopback_part.move.is_over(&qp, COUNT, BEGUN));
+	assert_false(sh_loopback_part.move.is_over(&qp, COUNT, LATER - 1));
 }
 
 /* The NIC may write the bytes once more when the program uses the buffer for something else. */
@@ -115,7 +116,7 @@ static void a_longer_read_waits(void **state)
 {
 	(void)state;
 	posted(SP_REQ_READ, 5);
-	assert_false(sh_loopback_is_over(&qp, COUNT, LATER));
+	assert_false(sh_loopback_part.move.is_over(&qp, COUNT, LATER));
 }
 
 static void whatever_changes_memory_waits(void **state)
@@ -129,7 +130,7 @@ static void whatever_changes_memory_waits(void **state)
 		posted(SP_REQ_READ, 1);
 		posted(kinds[i], 0);
 		posted(SP_REQ_READ, 1);
-		assert_false(sh_loopback_is_over(&qp, COUNT, LATER));
+		assert_false(sh_loopback_part.move.is_over(&qp, COUNT, LATER));
 	}
 }
 
@@ -137,7 +138,7 @@ static void another_queue_pair_never_is(void **state)
 {
 	(void)state;
 	qp.app.attr.dest_qp_num++;
-	assert_false(sh_loopback_is_over(&qp, COUNT, LATER));
+	assert_false(sh_loopback_part.move.is_over(&qp, COUNT, LATER));
 }
 
 /* What the program posts while its sends are withheld has not been shown to the NIC. */
@@ -147,7 +148,7 @@ static void withheld_requests_do_not_matter(void **state)
 	posted(SP_REQ_READ, 1);
 	posted(SP_REQ_WRITE, 0);
 	requests[1].published = 0;
-	assert_true(sh_loopback_is_over(&qp, COUNT, LATER));
+	assert_true(sh_loopback_part.move.is_over(&qp, COUNT, LATER));
 }
 
 int main(void)
