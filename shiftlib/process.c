@@ -20,6 +20,7 @@
 #include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/exact.h"
 #include "shiftlib/conn/parts/loopback.h"
+#include "shiftlib/conn/parts/pool.h"
 #include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
@@ -87,6 +88,7 @@ static const struct sh_conn_part *const process_parts[] = {
 	&sh_quiesce_part, /* what ends a wait runs before what has waited too long */
 	&sh_publish_part,
 	&sh_fence_part,
+	&sh_pool_part,
 	&sh_loopback_part, /* READs that may run do so before errors end them */
 	&sh_ending_part,
 	&sh_core_part, /* by what the looks above have found */

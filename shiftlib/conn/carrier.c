@@ -9,7 +9,6 @@
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/part.h"
-#include "shiftlib/conn/parts/pool.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
@@ -366,7 +365,7 @@ void sh_carriers_leave(struct sh_qp *qp)
 		if (gone.qp)
 			(void)drop_submit(qp, &gone);
 	}
-	sh_pool_leave(qp);
+	SH_PARTS_TELL(standby.dropped, qp, false);
 	sh_carriers_init(qp, qp->carriers.own.qp);
 }
 
@@ -377,7 +376,6 @@ void sh_carriers_drop(struct sh_qp *qp, bool driven)
 	for (i = 1; i < SH_MAX_CARRIERS; i++)
 		if (sh_carrier_at(qp, i)->nic)
 			carrier_destroy_now(qp, sh_carrier_at(qp, i), driven);
-	sh_pool_leave(qp);
 	SH_PARTS_TELL(standby.dropped, qp, true);
 	sh_carriers_init(qp, qp->carriers.own.qp);
 }

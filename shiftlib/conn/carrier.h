@@ -9,7 +9,6 @@
 #include "shiftlib/replica/cq.h"
 #include "shiftlib/replica/srq.h"
 
-struct sh_pooled;
 struct sh_qp;
 
 #define SH_MAX_CARRIERS 8 /* of one connection at a time: in use, to come, given up */
@@ -65,7 +64,6 @@ struct sh_carriers {
 	const char *standby_why;		/* the last one failed */
 	const char *_Atomic
 		refused; /* why each standby would be; NULL: not known to be. Workers read it */
-	struct sh_pooled *pooled; /* made ahead for it: pool.h */
 };
 
 /* That of slot 0 to SH_MAX_CARRIERS - 1; where nobody has taken the slot, one without a NIC. */

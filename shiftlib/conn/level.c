@@ -3,7 +3,6 @@
 #include "shiftlib/base/log.h"
 #include "shiftlib/conn/level.h"
 #include "shiftlib/conn/part.h"
-#include "shiftlib/conn/parts/pool.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/tenant.h"
 #include "shiftlib/control/address.h"
@@ -94,7 +93,7 @@ static void level_rests(struct sh_qp *qp, uint8_t path)
 	sh_level_set(qp, SH_PROTECTED, "lazy: its standby is made when it is needed");
 	if (path < qp->ctx->n_paths && !sh_pd_queued(qp->pd, path))
 		sh_replica_want(qp->ctx, path);
-	sh_pool_want(qp, path);
+	SH_PARTS_TELL(step.rests, qp, path);
 }
 
 void sh_level_report(struct sh_qp *qp, const struct sc_action *action)

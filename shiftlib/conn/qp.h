@@ -30,6 +30,7 @@ struct sh_cq;
 struct sh_ctx;
 struct sh_pd;
 struct sh_peer;
+struct sh_pooled;
 struct sh_shadow_srq;
 struct sh_srq;
 struct sh_words;
@@ -138,6 +139,7 @@ struct sh_qp {
 		struct sh_words *words; /* asked of the peer behind its quiesce; NULL: none */
 		struct sh_qp_log log;
 		struct sh_qp_unknown unknown;
+		struct sh_pooled *pooled; /* made ahead for it; NULL: none */
 	};
 };
 

@@ -12,7 +12,6 @@
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/part.h"
-#include "shiftlib/conn/parts/pool.h"
 #include "shiftlib/conn/parts/rights.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/standby.h"
@@ -323,10 +322,8 @@ static void standby_make_done(struct sh_job *job)
 		standby_failed(qp, task->epoch, task->why);
 	else if (!job->canceled)
 		standby_made(task);
-	if (task->ahead.qp && task->real == task->ahead.qp)
-		sh_pool_used(qp, &task->ahead);
-	else if (task->ahead.qp)
-		sh_pool_unused(qp, &task->ahead);
+	if (task->ahead.qp)
+		SH_PARTS_TELL(standby.taken, qp, &task->ahead, task->real == task->ahead.qp);
 	sh_job_end(&qp->busy);
 	pthread_mutex_unlock(&sh.lock);
 	free(task);
@@ -480,7 +477,7 @@ void sh_standby_job_capture(struct sh_standby_job *task, struct sh_qp *qp)
 static void standby_ahead_unused(struct sh_qp *qp, const struct sh_standby_job *request)
 {
 	if (request->ahead.qp)
-		sh_pool_unused(qp, &request->ahead);
+		SH_PARTS_TELL(standby.taken, qp, &request->ahead, false);
 }
 
 static void standby_submit(struct sh_qp *qp, const struct sh_standby_job *request,
@@ -531,7 +528,7 @@ void sh_standby_make(struct sh_qp *qp, uint32_t epoch, uint8_t path)
 	carrier->incarnation = nic->incarnation;
 	qp->standby = carrier;
 	sh_replica_need(qp->ctx, path);
-	(void)sh_pool_take(qp, path, &request.ahead);
+	(void)SH_PARTS_ASK(standby.take, qp, path, &request.ahead);
 	standby_submit(qp, &request, sh_standby_job_make, standby_make_done);
 }
 

@@ -12,6 +12,7 @@
 #include "shiftlib/base/worker.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/pool.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/standby_job.h"
@@ -81,7 +82,7 @@ static bool pool_room(const struct sh_qp *qp, const struct sh_nic *nic)
 static void pool_unlink(struct sh_pooled *pooled)
 {
 	list_del(&pooled->link);
-	pooled->owner->carriers.pooled = NULL;
+	pooled->owner->pooled = NULL;
 	pooled->owner = NULL;
 }
 
@@ -151,10 +152,10 @@ static bool pool_possible(const struct sh_qp *qp, uint8_t path)
 	const struct sh_nic *nic = path < qp->ctx->n_paths ? qp->ctx->path[path] : NULL;
 
 	return sh.config.pool && nic && nic->worker && nic->ctx && !nic->fatal && !nic->sick &&
-	       !sh_yields(nic) && !qp->srq && qp->conn_id && !qp->carriers.pooled;
+	       !sh_yields(nic) && !qp->srq && qp->conn_id && !qp->pooled;
 }
 
-void sh_pool_want(struct sh_qp *qp, uint8_t path)
+static void pool_want(struct sh_qp *qp, uint8_t path)
 {
 	struct sh_pooled *pooled;
 
@@ -169,7 +170,7 @@ void sh_pool_want(struct sh_qp *qp, uint8_t path)
 		free(pooled);
 		return;
 	}
-	qp->carriers.pooled = pooled;
+	qp->pooled = pooled;
 	list_add_tail(&sh_conns.pool, &pooled->link);
 }
 
@@ -177,7 +178,7 @@ void sh_pool_want(struct sh_qp *qp, uint8_t path)
 
 static struct sh_pooled *pool_find(struct sh_qp *qp, uint8_t path)
 {
-	struct sh_pooled *pooled = qp->carriers.pooled;
+	struct sh_pooled *pooled = qp->pooled;
 
 	if (pooled && pool_fits(pooled, qp, path))
 		return pooled;
@@ -187,7 +188,7 @@ static struct sh_pooled *pool_find(struct sh_qp *qp, uint8_t path)
 	return NULL;
 }
 
-bool sh_pool_take(struct sh_qp *qp, uint8_t path, struct sh_carrier *taken)
+static bool pool_take(struct sh_qp *qp, uint8_t path, struct sh_carrier *taken)
 {
 	struct sh_pooled *pooled = pool_find(qp, path);
 
@@ -200,7 +201,8 @@ bool sh_pool_take(struct sh_qp *qp, uint8_t path, struct sh_carrier *taken)
 	return true;
 }
 
-void sh_pool_used(struct sh_qp *qp, const struct sh_carrier *taken)
+/* Its QP is the standby's now; what it holds beside is given back. */
+static void pool_used(struct sh_qp *qp, const struct sh_carrier *taken)
 {
 	sh_cq_shadow_put(qp->scq, taken->scq);
 	sh_cq_shadow_put(qp->rcq, taken->rcq);
@@ -209,9 +211,12 @@ void sh_pool_used(struct sh_qp *qp, const struct sh_carrier *taken)
 	       taken->nic->name);
 }
 
-void sh_pool_unused(struct sh_qp *qp, const struct sh_carrier *taken)
+static void pool_taken(struct sh_qp *qp, const struct sh_carrier *taken, bool used)
 {
-	sh_carrier_destroy_held(qp, taken);
+	if (used)
+		pool_used(qp, taken);
+	else
+		sh_carrier_destroy_held(qp, taken);
 }
 
 /* ---- given up ------------------------------------------------------------------------------- */
@@ -227,15 +232,16 @@ static void pool_drop(struct sh_pooled *pooled)
 	free(pooled);
 }
 
-void sh_pool_leave(struct sh_qp *qp)
+static void pool_dropped(struct sh_qp *qp, bool may_wait)
 {
-	if (qp->carriers.pooled)
-		pool_drop(qp->carriers.pooled);
+	(void)may_wait;
+	if (qp->pooled)
+		pool_drop(qp->pooled);
 }
 
 bool sh_pool_has(const struct sh_qp *qp, const struct sh_nic *nic)
 {
-	return qp->carriers.pooled && qp->carriers.pooled->nic == nic;
+	return qp->pooled && qp->pooled->nic == nic;
 }
 
 uint32_t sh_pool_count(const struct sh_nic *nic)
@@ -277,3 +283,9 @@ uint32_t sh_pool_give_back(const struct sh_nic *nic)
 {
 	return pool_drop_all(nic, 0);
 }
+
+const struct sh_conn_part sh_pool_part = {
+	.name = "pool",
+	.step.rests = pool_want,
+	.standby = { .take = pool_take, .taken = pool_taken, .dropped = pool_dropped },
+};
