@@ -21,6 +21,7 @@
 #include "shiftlib/conn/parts/exact.h"
 #include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/parts/pool.h"
+#include "shiftlib/conn/parts/spread.h"
 #include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
@@ -94,6 +95,7 @@ static const struct sh_conn_part *const process_parts[] = {
 	&sh_core_part, /* by what the looks above have found */
 	&sh_home_part,
 	&sh_home_group_part,
+	&sh_spread_part,
 	&sh_exact_part,
 	&sh_wqe_log_part,
 	&sh_words_part,

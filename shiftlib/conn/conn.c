@@ -15,7 +15,6 @@
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/move.h"
 #include "shiftlib/conn/part.h"
-#include "shiftlib/conn/parts/spread.h"
 #include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
@@ -227,7 +226,6 @@ static void conn_step(struct sh_qp *qp, const struct sc_event *event)
 	qp->core.config.atomics = qp->app.attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC;
 	sc_step(&qp->core, event, now, actions);
 	SH_PARTS_TELL(step.stepped, qp);
-	sh_spread_stepped(qp);
 	conn_count_waiting(qp, qp->core.resend_at && qp->core.move != SC_MOVE_ENDED, now);
 	conn_count_moving(qp, qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED);
 	conn_count_leaving(qp, conn_leaves(&qp->core));

@@ -6,7 +6,6 @@
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/part.h"
-#include "shiftlib/conn/parts/spread.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/tenant.h"
@@ -157,7 +156,7 @@ void sh_paths_use_peer(struct sh_qp *qp, struct sh_peer *peer)
 		before->keys_waiting--;
 	}
 	if (before) {
-		sh_spread_forget(qp); /* it is dealt with the next one, if there is one */
+		SH_PARTS_TELL(life.leaves_peer, qp);
 		sh_peer_leave(before);
 	}
 	qp->peer = peer;

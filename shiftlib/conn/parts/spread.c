@@ -4,6 +4,7 @@
  * deals counts for the NICs of both ends.
  */
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/spread.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/nic/nic.h"
@@ -59,7 +60,7 @@ static void spread_count(struct sh_qp *qp, uint32_t order, bool on)
 		qp->peer->first[first] += on ? 1 : UINT32_MAX;
 }
 
-void sh_spread_stepped(struct sh_qp *qp)
+static void spread_stepped(struct sh_qp *qp)
 {
 	uint32_t order = qp->core.standby.order;
 
@@ -74,7 +75,7 @@ void sh_spread_stepped(struct sh_qp *qp)
 	spread_count(qp, order, true);
 }
 
-void sh_spread_forget(struct sh_qp *qp)
+static void spread_forget(struct sh_qp *qp)
 {
 	if (qp->paths.carried)
 		spread_of(qp->ctx->nic)->carries--;
@@ -83,3 +84,9 @@ void sh_spread_forget(struct sh_qp *qp)
 	qp->paths.carried = false;
 	qp->paths.order = 0;
 }
+
+const struct sh_conn_part sh_spread_part = {
+	.name = "spread",
+	.life.leaves_peer = spread_forget, /* it is dealt with the next one, if there is one */
+	.step.stepped = spread_stepped,
+};

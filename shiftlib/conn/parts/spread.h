@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include "shiftlib/backup/spread.h"
 
+struct sh_conn_part;
 struct sh_qp;
 
 /* Of one NIC: its connections, and where they would go. */
@@ -16,8 +17,7 @@ struct sh_spread {
 
 /* The order of a connection that this end leads; 0: as the paths are numbered. */
 uint32_t sh_spread_draw(const struct sh_qp *qp);
-/* After each step of its core: the order may be known by now, drawn by either end. */
-void sh_spread_stepped(struct sh_qp *qp);
-void sh_spread_forget(struct sh_qp *qp); /* before it leaves its peer */
+
+extern const struct sh_conn_part sh_spread_part;
 
 #endif
