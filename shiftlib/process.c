@@ -21,6 +21,7 @@
 #include "shiftlib/conn/parts/exact.h"
 #include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/parts/pool.h"
+#include "shiftlib/conn/parts/room.h"
 #include "shiftlib/conn/parts/spread.h"
 #include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/qp.h"
@@ -100,6 +101,7 @@ static const struct sh_conn_part *const process_parts[] = {
 	&sh_wqe_log_part,
 	&sh_words_part,
 	&sh_intro_part,
+	&sh_room_part, /* its look goes before that at keys */
 	&sh_unknown_part,
 	&sh_srq_part,
 	NULL

@@ -262,7 +262,7 @@ static void conn_step_checked(struct sh_qp *qp, const struct sc_event *event)
 	if (event->type != SC_EV_APP_CLOSED && qp->core.move == SC_MOVE_NONE)
 		why = conn_reason(qp);
 	if (!why && conn_begins_move(qp, event))
-		full = sh_room_forbids(qp);
+		full = SH_PARTS_ASK(step.forbids, qp);
 	if ((why || full) && qp->core.peer.introduced)
 		conn_step(qp, &closed);
 	if (why || full)
@@ -449,7 +449,6 @@ void sh_conn_leave(struct sh_qp *qp)
 	conn_count_leaving(qp, false);
 	conn_count_waiting(qp, false, sh_now_ns());
 	SH_PARTS_TELL(life.left, qp);
-	sh_room_forget(qp);
 	sh_conns_remove(qp); /* later events and answers of jobs find nobody */
 	sh_users_count(qp);
 }

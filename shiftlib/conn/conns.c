@@ -127,9 +127,6 @@ static void conns_look_at(struct sh_qp *qp, uint64_t now)
 {
 	if (qp->counted.guarded && sh_conn_hands_off(qp))
 		return;
-	if (qp->own.room.waits ||
-	    (qp->own.room.has && (sh_cq_short(qp->scq) || sh_cq_short(qp->rcq))))
-		sh_room_look(qp);
 	SH_PARTS_TELL(step.look, qp, now);
 }
 

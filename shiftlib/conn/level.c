@@ -45,12 +45,14 @@ void sh_level_set(struct sh_qp *qp, enum sh_level level, const char *why)
 /* This end's own reason says more than the core's. */
 static const char *level_reason(const struct sh_qp *qp, enum sc_reason reason)
 {
+	const char *why = SH_PARTS_ASK(step.why, qp);
+
 	if (qp->pd && qp->pd->unprotected)
 		return qp->pd->why;
 	if (qp->carriers.refused)
 		return qp->carriers.refused;
-	if (sh_room_why(qp))
-		return sh_room_why(qp);
+	if (why)
+		return why;
 	if (reason == SC_REASON_RESOURCE && qp->carriers.standby_why)
 		return qp->carriers.standby_why;
 	if (reason == SC_REASON_PEER) /* nothing has moved, see sh_level_report() */
@@ -62,7 +64,7 @@ static const char *level_reason(const struct sh_qp *qp, enum sc_reason reason)
 
 static const char *level_no_path(const struct sh_qp *qp)
 {
-	const char *why = sh_room_why(qp);
+	const char *why = SH_PARTS_ASK(step.why, qp);
 	uint32_t k;
 
 	for (k = 0; k < qp->ctx->n_paths && !why; k++) {

@@ -23,7 +23,7 @@
 static bool paths_up(const struct sh_qp *qp, uint8_t path)
 {
 	return qp->paths.routes[path] && sh_heartbeat_up(qp->paths.routes[path]) &&
-	       (path == qp->active->path || (qp->own.room.fits && sh_reach_covers(qp->ctx, path)));
+	       (path == qp->active->path || (qp->paths.fits && sh_reach_covers(qp->ctx, path)));
 }
 
 static bool paths_steady(const struct sh_qp *qp, uint8_t path)
@@ -94,7 +94,7 @@ void sh_paths_changed(struct sh_qp *qp)
 
 	if (!qp->conn_id || !qp->peer)
 		return;
-	sh_room_take(qp);
+	SH_PARTS_TELL(standby.paths, qp);
 	event.default_dead = qp->ctx->nic->fatal || qp->ctx->nic->sick;
 	for (k = 0; k < qp->paths.n; k++) {
 		event.up |= (uint8_t)(paths_up(qp, k) << k);

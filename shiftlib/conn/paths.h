@@ -20,6 +20,7 @@ struct sh_qp_paths {
 	uint32_t order;		     /* in which they are preferred, as it was counted */
 	bool carried;		     /* counted for its default NIC */
 	struct sh_turn turn;	     /* of many that move in order */
+	bool fits; /* there is room for a flush, or nothing that could be flushed: it may move */
 	uint8_t homed;	 /* paths that a part wants left, which count as drained for the core */
 	uint32_t cannot; /* ... and what the peer is told of that */
 };

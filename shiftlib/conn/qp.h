@@ -82,7 +82,6 @@ struct sh_qp {
 	struct sh_srq *srq;		   /* NULL: none that is driven */
 	struct {			   /* of its own QP */
 		struct sh_shadow_srq *srq; /* that it was made on; NULL: the application's */
-		struct sh_qp_room room;
 	} own;
 	struct sp_qp *sp;
 	struct ibv_qp_init_attr_ex init; /* as the application passed it */
@@ -139,6 +138,7 @@ struct sh_qp {
 		struct sh_words *words; /* asked of the peer behind its quiesce; NULL: none */
 		struct sh_qp_log log;
 		struct sh_qp_unknown unknown;
+		struct sh_qp_room room;
 		struct sh_pooled *pooled; /* made ahead for it; NULL: none */
 	};
 };

@@ -84,21 +84,38 @@ static void room_take(struct sh_qp *qp, bool on)
 {
 	uint64_t sends = room_depth(qp, qp->scq).entries, receives = 0;
 
-	if (qp->own.room.has == on)
+	if (qp->room.has == on)
 		return;
-	qp->own.room.fits = on;
+	qp->paths.fits = on;
 	if (qp->rcq != qp->scq)
 		receives = room_depth(qp, qp->rcq).entries;
-	qp->own.room.has = on;
+	qp->room.has = on;
 	qp->scq->room.movers += on ? sends : -sends;
 	qp->rcq->room.movers += on ? receives : -receives;
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+static void room_wait(struct sh_qp *qp, bool on)
+{
+	if (qp->room.waits == on)
+		return;
+	qp->room.waits = on;
+	sh_conns.roomless += on ? 1 : UINT32_MAX;
+	if (on && !sh_conns.check_at)
+		sh_conns.check_at = sh_now_ns() + sh.config.watch_ns;
+}
+
+static void room_forget(struct sh_qp *qp)
+{
+	room_wait(qp, false);
 }
 
 void sh_room_remove(struct sh_qp *qp)
 {
 	struct sh_depth depth = room_depth(qp, qp->scq);
 
-	sh_room_forget(qp);
+	room_forget(qp);
 	room_take(qp, false);
 	sh_room_go(&qp->scq->room, &depth);
 	if (qp->rcq == qp->scq)
@@ -107,26 +124,9 @@ void sh_room_remove(struct sh_qp *qp)
 	sh_room_go(&qp->rcq->room, &depth);
 }
 
-/* ---- waiting --------------------------------------------------------------------------------- */
-
-static void room_wait(struct sh_qp *qp, bool on)
-{
-	if (qp->own.room.waits == on)
-		return;
-	qp->own.room.waits = on;
-	sh_conns.roomless += on ? 1 : UINT32_MAX;
-	if (on && !sh_conns.check_at)
-		sh_conns.check_at = sh_now_ns() + sh.config.watch_ns;
-}
-
-void sh_room_forget(struct sh_qp *qp)
-{
-	room_wait(qp, false);
-}
-
 static bool room_fits(const struct sh_qp *qp, const struct sh_cq *cq)
 {
-	uint64_t movers = cq->room.movers + (qp->own.room.has ? 0 : room_depth(qp, cq).entries);
+	uint64_t movers = cq->room.movers + (qp->room.has ? 0 : room_depth(qp, cq).entries);
 
 	return sh_room_need(&cq->room, movers, sh_cq_known(cq)) <= cq->room.have;
 }
@@ -138,9 +138,9 @@ static struct sh_cq *room_missing(const struct sh_qp *qp)
 	return room_fits(qp, qp->rcq) ? NULL : qp->rcq;
 }
 
-const char *sh_room_why(const struct sh_qp *qp)
+static const char *room_why(const struct sh_qp *qp)
 {
-	const struct sh_cq *cq = qp->own.room.waits && !qp->own.room.fits ? room_missing(qp) : NULL;
+	const struct sh_cq *cq = qp->room.waits && !qp->paths.fits ? room_missing(qp) : NULL;
 
 	if (!cq)
 		return NULL;
@@ -164,7 +164,7 @@ static void room_lost(struct sh_cq *cq)
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
 		if (!sh_cq_short(cq))
 			return;
-		if (!qp->own.room.has || (qp->scq != cq && qp->rcq != cq) || qp->active->epoch ||
+		if (!qp->room.has || (qp->scq != cq && qp->rcq != cq) || qp->active->epoch ||
 		    qp->core.move != SC_MOVE_NONE)
 			continue;
 		room_take(qp, false);
@@ -196,7 +196,7 @@ static uint64_t room_wanted(const struct sh_cq *cq)
 	struct sh_qp *qp;
 
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
-		if (qp->own.room.waits && !qp->own.room.has && (qp->scq == cq || qp->rcq == cq))
+		if (qp->room.waits && !qp->room.has && (qp->scq == cq || qp->rcq == cq))
 			movers += room_depth(qp, cq).entries;
 	return sh_room_need(&cq->room, movers, sh_cq_known(cq));
 }
@@ -256,7 +256,7 @@ static void room_made(struct sh_cq *cq, int size, int ret)
 		cq->room.refused = false;
 	sh_outbox_hold();
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
-		if (qp->own.room.waits && (qp->scq == cq || qp->rcq == cq))
+		if (qp->room.waits && (qp->scq == cq || qp->rcq == cq))
 			sh_paths_changed(qp);
 	sh_outbox_release();
 }
@@ -343,18 +343,18 @@ static void room_look_at_idle(struct sh_qp *qp)
 		room_leave(qp, cq->room.why);
 }
 
-void sh_room_look(struct sh_qp *qp)
+static void room_look(struct sh_qp *qp)
 {
 	room_make(qp, qp->scq);
 	if (qp->rcq != qp->scq)
 		room_make(qp, qp->rcq);
-	if (qp->own.room.waits && qp->own.room.fits)
+	if (qp->room.waits && qp->paths.fits)
 		room_look_at_idle(qp);
 }
 
-void sh_room_take(struct sh_qp *qp)
+static void room_ask(struct sh_qp *qp)
 {
-	if (qp->own.room.has)
+	if (qp->room.has)
 		return;
 	if (!room_missing(qp)) {
 		room_take(qp, true);
@@ -362,11 +362,11 @@ void sh_room_take(struct sh_qp *qp)
 		return;
 	}
 	room_wait(qp, true);
-	qp->own.room.fits = qp->core.guarded || !sp_qp_posted(qp->sp);
-	sh_room_look(qp);
+	qp->paths.fits = qp->core.guarded || !sp_qp_posted(qp->sp);
+	room_look(qp);
 }
 
-const char *sh_room_forbids(struct sh_qp *qp)
+static const char *room_forbids(struct sh_qp *qp)
 {
 	const struct sh_cq *cq = room_missing(qp);
 
@@ -404,3 +404,18 @@ void sh_room_overran(struct sh_qp *qp)
 {
 	room_leave(qp, why_overran);
 }
+
+/* Of one that waits, or whose queues have become short. */
+static void room_look_again(struct sh_qp *qp, uint64_t now)
+{
+	(void)now;
+	if (qp->room.waits || (qp->room.has && (sh_cq_short(qp->scq) || sh_cq_short(qp->rcq))))
+		room_look(qp);
+}
+
+const struct sh_conn_part sh_room_part = {
+	.name = "room",
+	.life.left = room_forget,
+	.step = { .why = room_why, .forbids = room_forbids, .look = room_look_again },
+	.standby.paths = room_ask,
+};

@@ -9,30 +9,24 @@
 #include <stdbool.h>
 
 struct sh_cq;
+struct sh_conn_part;
 struct sh_qp;
 
 /* In struct sh_qp, of its own QP. */
 struct sh_qp_room {
 	bool has;   /* its places are taken, until it is destroyed */
 	bool waits; /* its connection has none yet; counted in sh_conns.roomless */
-	bool fits; /* it may move: it has its places, or has posted nothing that could be flushed */
 };
 
 void sh_room_add(struct sh_qp *qp);    /* the engine drives it */
 void sh_room_remove(struct sh_qp *qp); /* and does so no more */
-void sh_room_forget(struct sh_qp *qp); /* it has no connection any more */
-/* May its connection be guarded? Asks for its places, and sets `fits`; where there are none, they are made as soon as possible. */
-void sh_room_take(struct sh_qp *qp);
-/* Why it may not begin a move just now; NULL: it may. */
-const char *sh_room_forbids(struct sh_qp *qp);
-const char *sh_room_why(const struct sh_qp *qp); /* it may not; NULL: it may */
-/* Now and then, of one that waits, or whose queues have become short. */
-void sh_room_look(struct sh_qp *qp);
 /* A queue pair has come on its queues: if that makes one short, it is mended at once. Lock given up meanwhile. */
 void sh_room_mend(struct sh_qp *qp);
 /* It could not be made larger: connections that have no room any more lose their protection. */
 void sh_room_refuse(struct sh_cq *cq);
 /* The queue overran: what uses it is the program's affair alone. */
 void sh_room_overran(struct sh_qp *qp);
+
+extern const struct sh_conn_part sh_room_part;
 
 #endif
