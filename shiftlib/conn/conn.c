@@ -15,7 +15,6 @@
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/move.h"
 #include "shiftlib/conn/part.h"
-#include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
@@ -195,7 +194,7 @@ static void conn_count_waiting(struct sh_qp *qp, bool on, uint64_t now)
 static void conn_ended(struct sh_qp *qp, bool masked)
 {
 	if (!qp->error.ending.on && !qp->error.fails)
-		sh_srq_ended(qp, false);
+		SH_PARTS_TELL(move.ended, qp, false);
 	if (masked && qp->core.reason != SC_REASON_APPLICATION)
 		sh_news_conn_ended(qp->qp);
 }

@@ -13,7 +13,6 @@
 #include "shiftlib/conn/key.h"
 #include "shiftlib/conn/move.h"
 #include "shiftlib/conn/part.h"
-#include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
 #include "shiftlib/core/core.h"
@@ -104,8 +103,8 @@ void sh_move_lay(struct sh_qp *qp, uint32_t epoch)
 	}
 	if (!ret)
 		qp->receiving = to;
-	if (!ret && qp->srq)
-		sh_srq_look(qp->srq);
+	if (!ret)
+		SH_PARTS_TELL(move.laid, qp);
 	move_answer(qp, SC_EV_RECEIVES_LAID, epoch, ret);
 }
 
@@ -376,7 +375,6 @@ static void move_ended(struct sh_qp *qp)
 	sh_clock_touch(qp); /* here also when a worker's command has returned */
 	move_fail_all(qp, ending->first, ending->vendor_err, ending->delivered);
 	SH_PARTS_TELL(move.ended, qp, true);
-	sh_srq_ended(qp, true);
 }
 
 void sh_move_ending_look(struct sh_qp *qp)

@@ -5,7 +5,6 @@
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/parts/pool.h"
-#include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
@@ -234,19 +233,4 @@ void sh_news_cq_overran(const struct sh_nic *nic, const struct ibv_cq *real)
 	shadow_leave(shadow);
 	(void)sh_pool_give_back(nic); /* of these, some complete in it */
 	sh_outbox_release();
-}
-
-/* A shadow's QP takes no more receives. Its struct is there until the event is acknowledged. */
-void sh_news_last_receive(const struct ibv_qp *real)
-{
-	struct sh_qp *qp = real->qp_context;
-	int i;
-
-	if (real->qp_context == &sh_reclaim_mark)
-		return;
-	for (i = 0; i < SH_MAX_CARRIERS; i++)
-		if (sh_carrier_at(qp, i)->nic && sh_carrier_at(qp, i)->qp == real) {
-			sh_srq_last_receive(qp, sh_carrier_at(qp, i));
-			return;
-		}
 }

@@ -18,6 +18,7 @@
 #include "shiftlib/core/core.h"
 #include "shiftlib/facade/async.h"
 #include "shiftlib/loop/loop.h"
+#include "shiftlib/news.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/replica/context.h"
 #include "shiftlib/replica/srq.h"
@@ -388,7 +389,8 @@ static bool srq_last_receive_due(const struct sh_carrier *carrier, bool failed)
 	return false;
 }
 
-void sh_srq_ended(struct sh_qp *qp, bool failed)
+/* Its event is due, if it was kept back. */
+static void srq_ended(struct sh_qp *qp, bool failed)
 {
 	if (!qp->srq || !srq_last_receive_due(qp->active, failed))
 		return;
@@ -449,7 +451,29 @@ const struct sh_module sh_srqs_module = {
 	.next_timer = srqs_next_timer,
 };
 
+/* A shadow's QP takes no more receives. Its struct is there until the event is acknowledged. */
+void sh_news_last_receive(const struct ibv_qp *real)
+{
+	struct sh_qp *qp = real->qp_context;
+	int i;
+
+	if (real->qp_context == &sh_reclaim_mark)
+		return;
+	for (i = 0; i < SH_MAX_CARRIERS; i++)
+		if (sh_carrier_at(qp, i)->nic && sh_carrier_at(qp, i)->qp == real) {
+			sh_srq_last_receive(qp, sh_carrier_at(qp, i));
+			return;
+		}
+}
+
+static void srq_laid(struct sh_qp *qp)
+{
+	if (qp->srq)
+		sh_srq_look(qp->srq);
+}
+
 const struct sh_conn_part sh_srq_part = {
 	.name = "srq",
 	.clock.due = srqs_next_timer,
+	.move = { .laid = srq_laid, .ended = srq_ended },
 };

@@ -20,8 +20,6 @@ bool sh_srq_await(struct sh_qp *qp);
 void sh_srq_look(struct sh_srq *srq); /* a carrier has left: what nobody takes goes elsewhere */
 /* IBV_EVENT_QP_LAST_WQE_REACHED. True: the application must not see it (now). */
 bool sh_srq_last_receive(struct sh_qp *qp, struct sh_carrier *carrier);
-/* It is in ERR, or its peer is no more: and that event, if it was kept back. failed: it got its errors from SHIFT. */
-void sh_srq_ended(struct sh_qp *qp, bool failed);
 /* srq_few.c: moves one receive if a ring with users has none. told: by the engine, just now. */
 void sh_srq_few_run(struct sh_srq *srq, bool told, uint64_t now);
 void sh_srq_silence(
