@@ -21,6 +21,7 @@
 #include "shiftlib/conn/parts/exact.h"
 #include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/parts/pool.h"
+#include "shiftlib/conn/parts/rights.h"
 #include "shiftlib/conn/parts/room.h"
 #include "shiftlib/conn/parts/spread.h"
 #include "shiftlib/conn/parts/srq.h"
@@ -103,6 +104,7 @@ static const struct sh_conn_part *const process_parts[] = {
 	&sh_intro_part,
 	&sh_room_part, /* its look goes before that at keys */
 	&sh_unknown_part,
+	&sh_rights_part,
 	&sh_srq_part,
 	NULL
 };

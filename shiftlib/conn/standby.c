@@ -12,7 +12,6 @@
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/part.h"
-#include "shiftlib/conn/parts/rights.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/standby.h"
 #include "shiftlib/conn/standby_job.h"
@@ -441,7 +440,7 @@ static void standby_connected(struct sh_standby_job *task, struct sh_carrier *ca
 	carrier->rts = task->rts;
 	sh_carriers_to_rts(qp);
 	sh_conn_about(qp, SC_EV_STANDBY_CONNECTED, SC_REASON_NONE, task->epoch);
-	sh_rights_catch_up(qp, task->epoch, task->attr.min_rnr_timer);
+	SH_PARTS_TELL(standby.connected, qp, task->epoch, &task->attr);
 }
 
 static void standby_connect_done(struct sh_job *job)

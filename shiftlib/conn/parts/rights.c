@@ -9,6 +9,7 @@
 #include "shiftlib/base/util.h"
 #include "shiftlib/base/worker.h"
 #include "shiftlib/conn/carrier.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/rights.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/loop/loop.h"
@@ -167,11 +168,11 @@ void sh_rights_follow(struct sh_qp *qp, int mask)
 	sh_job_end(&qp->busy);
 }
 
-void sh_rights_catch_up(struct sh_qp *qp, uint32_t epoch, uint8_t min_rnr_timer)
+static void rights_catch_up(struct sh_qp *qp, uint32_t epoch, const struct ibv_qp_attr *by)
 {
 	struct sh_carrier *carrier = sh_carrier_find(qp, epoch);
 
-	if (carrier && rights_concern(carrier) && qp->app.attr.min_rnr_timer != min_rnr_timer)
+	if (carrier && rights_concern(carrier) && qp->app.attr.min_rnr_timer != by->min_rnr_timer)
 		rights_set(qp, carrier, IBV_QP_MIN_RNR_TIMER);
 }
 
@@ -197,3 +198,8 @@ void sh_rights_restore(struct sh_qp *qp)
 		sh_log(SH_LOG_WARN, "QP 0x%06x goes on refusing atomics: no memory",
 		       qp->qp->qp_num);
 }
+
+const struct sh_conn_part sh_rights_part = {
+	.name = "rights",
+	.standby.connected = rights_catch_up,
+};

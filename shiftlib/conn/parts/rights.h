@@ -5,6 +5,7 @@
 
 #include <infiniband/verbs.h>
 
+struct sh_conn_part;
 struct sh_qp;
 
 #define SH_RIGHTS (IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER)
@@ -14,9 +15,9 @@ struct sh_qp;
  * before this returns. Lock held, given up meanwhile.
  */
 void sh_rights_follow(struct sh_qp *qp, int mask);
-/* A carrier was connected with that timer; it gets the one that the application has set since. In the background, lock held. */
-void sh_rights_catch_up(struct sh_qp *qp, uint32_t epoch, uint8_t min_rnr_timer);
 /* Its own QP gets the rights that the application gave it; in the background. */
 void sh_rights_restore(struct sh_qp *qp);
+
+extern const struct sh_conn_part sh_rights_part;
 
 #endif
