@@ -30,6 +30,7 @@
 #include "shiftlib/conn/told/incident.h"
 #include "shiftlib/conn/turn.h"
 #include "shiftlib/conn/watch/degraded.h"
+#include "shiftlib/conn/watch/detector.h"
 #include "shiftlib/conn/watch/gray.h"
 #include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/facade/async.h"
@@ -105,6 +106,7 @@ static const struct sh_conn_part *const process_parts[] = {
 	&sh_room_part, /* its look goes before that at keys */
 	&sh_unknown_part,
 	&sh_rights_part,
+	&sh_detector_part,
 	&sh_srq_part,
 	NULL
 };

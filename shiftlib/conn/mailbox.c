@@ -14,7 +14,6 @@
 #include "shiftlib/conn/move.h"
 #include "shiftlib/conn/part.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/conn/watch/detector.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/peer/outbox.h"
@@ -90,7 +89,7 @@ static void mailbox_error(struct sh_qp *qp)
 	       qp->qp->qp_num, event.epoch, (int)qp->error.status,
 	       event.type == SC_EV_FAULT ? "withheld" : "passed on");
 	if (event.type == SC_EV_FAULT && qp->error.status == IBV_WC_RETRY_EXC_ERR) {
-		sh_detector_blame(qp, event.epoch);
+		SH_PARTS_TELL(news.blamed, qp, event.epoch);
 		event.fruitless = mailbox_fruitless(qp, event.epoch);
 	}
 	sh_conn_event(qp, &event);

@@ -13,6 +13,7 @@
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/move.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
@@ -219,7 +220,7 @@ static void detector_path_lost(struct sh_peer *peer, struct sh_peer_path *path, 
 }
 
 /* Else a path that passes heartbeats but not the work would take its connections back for ever. */
-void sh_detector_blame(struct sh_qp *qp, uint32_t epoch)
+static void detector_blame(struct sh_qp *qp, uint32_t epoch)
 {
 	struct sh_peer_path *path = qp->active ? qp->paths.routes[qp->active->path] : NULL;
 
@@ -524,4 +525,9 @@ const struct sh_module sh_detector_module = {
 	.reset = detector_reset,
 	.run = detector_run,
 	.next_timer = detector_next_timer,
+};
+
+const struct sh_conn_part sh_detector_part = {
+	.name = "detector",
+	.news.blamed = detector_blame,
 };

@@ -8,6 +8,7 @@
 #include "providers/qp.h"
 #include "shiftlib/loop/loop.h"
 
+struct sh_conn_part;
 struct sh_qp;
 
 /* In struct sh_qp. */
@@ -28,10 +29,9 @@ struct sh_qp_detector {
 	} silence;
 };
 
-void sh_detector_blame(struct sh_qp *qp, uint32_t epoch); /* its carrier ran out of retries */
-
 void sh_detector_nics(void); /* lock held: does any hang? Where something waits for one */
 
 extern const struct sh_module sh_detector_module;
+extern const struct sh_conn_part sh_detector_part;
 
 #endif
