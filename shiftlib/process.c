@@ -32,6 +32,7 @@
 #include "shiftlib/conn/watch/degraded.h"
 #include "shiftlib/conn/watch/detector.h"
 #include "shiftlib/conn/watch/gray.h"
+#include "shiftlib/conn/watch/look.h"
 #include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/facade/async.h"
 #include "shiftlib/facade/comp_channel.h"
@@ -59,7 +60,8 @@ static const struct sh_module *const process_modules[] = {
 	&sh_objects_module,  /* no event can name a closed context any more */
 	&sh_young_module,    /* regions that are not young any more */
 	&sh_late_module,     /* regions that are gone */
-	&sh_conns_module,    /* errors that nobody polls */
+	&sh_conns_module,
+	&sh_looks_module,    /* errors that nobody polls */
 	&sh_mailbox_module,  /* reports of the data path */
 	&sh_quiesces_module, /* work that the workers have finished */
 	&sh_setup_module,    /* waiting work begins */

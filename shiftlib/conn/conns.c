@@ -1,24 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/*
- * The table of all connections. And a look at them now and then: error completions that no
- * application thread comes to poll must be found all the same, and rings that somebody else writes
- * to, if only to say so: before each action it is looked for anyway.
- */
+/* The table of all connections, and their numbers. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "providers/engine.h"
 #include "shiftlib/base/list.h"
 #include "shiftlib/base/timers.h"
 #include "shiftlib/base/util.h"
-#include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
-#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/loop/loop.h"
-#include "shiftlib/replica/context.h"
-#include "shiftlib/replica/cq.h"
 
 struct sh_conns sh_conns;
 
@@ -95,62 +86,6 @@ bool sh_conns_spare(const struct sh_nic *nic)
 	return !sh_nics.map.n_backups[nic->index] && !sh_conns.spread[nic->index].carries;
 }
 
-/* ---- the look ------------------------------------------------------------------------------- */
-
-/* An error lies in it: a connection that may move is there to be told, unless it is not ours. */
-static void conns_collect(struct sh_cq *cq)
-{
-	struct sh_qp *qp;
-
-	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
-		if (!qp->counted.guarded || (qp->scq != cq && qp->rcq != cq) ||
-		    sh_conn_hands_off(qp))
-			continue;
-		sp_cq_collect(cq->sp);
-		return;
-	}
-}
-
-static void conns_look_at_cqs(void)
-{
-	struct sh_ctx *ctx;
-	struct sh_cq *cq;
-
-	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link)
-		list_for_each (&ctx->cqs, cq, struct sh_cq, link)
-			if (cq->guarded && sp_cq_error_waiting(cq->sp))
-				conns_collect(cq);
-}
-
-/* Is it still ours, and is what it uses known? */
-static void conns_look_at(struct sh_qp *qp, uint64_t now)
-{
-	if (qp->counted.guarded && sh_conn_hands_off(qp))
-		return;
-	SH_PARTS_TELL(step.look, qp, now);
-}
-
-static void conns_run(uint64_t now)
-{
-	uint32_t i;
-
-	if (!sh_conns.check_at || sh_conns.check_at > now)
-		return;
-	for (i = sh_conns.check_pass++ % SH_CONNS_PASSES; i < sh_conns.room; i += SH_CONNS_PASSES)
-		if (sh_conns.by_id[i])
-			conns_look_at(sh_conns.by_id[i], now);
-	SH_PARTS_TELL(step.looked, now);
-	conns_look_at_cqs();
-	sh_conns.check_at = sh_conns.guarded || sh_conns.unknown || sh_conns.roomless
-				    ? now + sh.config.watch_ns
-				    : 0;
-}
-
-static uint64_t conns_next_timer(void)
-{
-	return sh_conns.check_at;
-}
-
 static void conns_reset(void)
 {
 	sh_timers_uninit(&sh_conns.timers);
@@ -164,6 +99,4 @@ static void conns_reset(void)
 const struct sh_module sh_conns_module = {
 	.name = "connections",
 	.reset = conns_reset,
-	.run = conns_run,
-	.next_timer = conns_next_timer,
 };
