@@ -8,6 +8,7 @@
 #include "shiftlib/base/crash.h"
 #include "shiftlib/base/settings.h"
 #include "shiftlib/cm/module.h"
+#include "shiftlib/conn/act.h"
 #include "shiftlib/conn/atomics/home.h"
 #include "shiftlib/conn/atomics/words.h"
 #include "shiftlib/conn/conn.h"

@@ -1,37 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Connections: events go to the core, its actions are carried out; how they begin and end. */
+/* Connections: how they begin and end, and the steps of their cores. */
 #include <errno.h>
 #include <string.h>
 #include "providers/engine.h"
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
-#include "shiftlib/conn/carrier.h"
+#include "shiftlib/conn/act.h"
 #include "shiftlib/conn/clock.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
-#include "shiftlib/conn/fence.h"
-#include "shiftlib/conn/give_way.h"
+#include "shiftlib/conn/count.h"
 #include "shiftlib/conn/level.h"
-#include "shiftlib/conn/messages.h"
-#include "shiftlib/conn/move.h"
 #include "shiftlib/conn/part.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/conn/quiesce.h"
-#include "shiftlib/conn/standby.h"
-#include "shiftlib/conn/stay.h"
 #include "shiftlib/conn/users.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
-#include "shiftlib/loop/setup.h"
 #include "shiftlib/news.h"
-#include "shiftlib/peer/heartbeat.h"
 #include "shiftlib/replica/context.h"
-#include "shiftlib/replica/young.h"
-
-/* So many that move at once are answered in the time in which one repeats itself. */
-#define CONN_MANY      64
-#define CONN_BUSY_MAXS 4 /* of the longest pause between two repetitions */
 
 /* ---- is it still ours? ---------------------------------------------------------------------- */
 
@@ -74,122 +61,7 @@ bool sh_conn_hands_off(struct sh_qp *qp)
 	return true;
 }
 
-/* ---- guarding ------------------------------------------------------------------------------- */
-
-static void conn_count_guarded(struct sh_qp *qp, bool on)
-{
-	uint32_t one = on ? 1 : UINT32_MAX;
-
-	if (qp->counted.guarded == on)
-		return;
-	qp->counted.guarded = on;
-	sh_conns.guarded += one;
-	qp->scq->guarded += one;
-	qp->rcq->guarded += one;
-}
-
-static void conn_guard(struct sh_qp *qp, bool on)
-{
-	sp_qp_guard(qp->sp, on);
-	conn_count_guarded(qp, on);
-	if (!on)
-		return;
-	sh_carrier_link_mark(&qp->carriers.own); /* before, its errors were not withheld */
-	if (!sh_conns.check_at)
-		sh_conns.check_at = sh_now_ns() + sh.config.watch_ns;
-	SH_PARTS_TELL(step.guarded, qp);
-	sh_heartbeat_soon(); /* the first one that can be moved: heartbeats begin */
-}
-
-/* ---- events and actions --------------------------------------------------------------------- */
-
-static void conn_withhold(struct sh_qp *qp, const struct sc_action *action)
-{
-	SH_PARTS_TELL(move.begins, qp, action->reason);
-	sh_move_withhold(qp);
-	SH_PARTS_TELL(move.withheld, qp, action->epoch);
-}
-
-static void conn_act(struct sh_qp *qp, const struct sc_action *action)
-{
-	switch (action->type) {
-	case SC_ACT_STANDBY_MAKE: sh_standby_make(qp, action->epoch, action->path); break;
-	case SC_ACT_STANDBY_CONNECT: sh_standby_connect(qp, action->epoch, &action->address); break;
-	case SC_ACT_STANDBY_DROP: sh_carrier_drop(qp, action->epoch); break;
-	case SC_ACT_SEND_STANDBY: sh_messages_send_standby(qp, &action->standby, action->on); break;
-	case SC_ACT_SEND_STATE: sh_messages_send_state(qp, &action->state); break;
-	case SC_ACT_GUARD: conn_guard(qp, action->on); break;
-	case SC_ACT_WITHHOLD: conn_withhold(qp, action); break;
-	case SC_ACT_QUIESCE: sh_quiesce_begin(qp, action->epoch); break;
-	case SC_ACT_RECOUNT: sh_quiesce_recount(qp); break;
-	case SC_ACT_SEAL: sh_quiesce_seal(qp); break;
-	case SC_ACT_ASK_PSN: SH_PARTS_TELL(move.ask_psn, qp, action->epoch); break;
-	case SC_ACT_LAY_RECEIVES: sh_move_lay(qp, action->epoch); break;
-	case SC_ACT_SETTLE: sh_move_settle(qp, action); break;
-	case SC_ACT_FENCE: sh_fence_lay(qp, action->epoch); break;
-	case SC_ACT_UNFENCE: sh_fence_lift(qp); break;
-	case SC_ACT_STAY: sh_stay(qp, action); break;
-	case SC_ACT_FAIL:
-		sh_move_fail(qp, action->reason);
-		qp->app.state = IBV_QPS_ERR; /* as query_qp must answer once errors are told */
-		break;
-	case SC_ACT_DROP_OLD: sh_carriers_drop_old(qp, action->epoch); break;
-	case SC_ACT_REPORT: sh_level_report(qp, action); break;
-	}
-}
-
-/*
- * One of thousands that move at once gets its answer later than one that moves alone: who did not
- * wait for it would repeat itself, and be answered again, before anybody was done.
- */
-static uint64_t conn_busy_ns(uint64_t now)
-{
-	uint32_t together = sh_conns.moving > sh_conns.faulted ? sh_conns.moving : sh_conns.faulted;
-	uint64_t max = sh.config.core.resend_max_ns;
-	uint64_t ns = sh.config.core.resend_min_ns * (CONN_MANY + together) / CONN_MANY;
-	uint64_t paced = sh_pace_ns(&sh_conns.pace, now, CONN_BUSY_MAXS * max);
-
-	ns = ns < max ? ns : max;
-	return paced > ns ? paced : ns;
-}
-
-static void conn_count_moving(struct sh_qp *qp, bool on)
-{
-	if (qp->counted.moving == on)
-		return;
-	qp->counted.moving = on;
-	sh_conns.moving += on ? 1 : UINT32_MAX;
-	if (!on)
-		return;
-	sh_give_way_fault();
-	sh_setup_end();
-}
-
-/* From here on its context's regions are on the NIC that it goes to when the verb has returned, and gone from there as well. */
-static void conn_count_leaving(struct sh_qp *qp, bool on)
-{
-	if (qp->counted.leaving == on)
-		return;
-	qp->counted.leaving = on;
-	qp->ctx->moving += on ? 1 : UINT32_MAX;
-	if (on)
-		sh_young_move(qp->ctx);
-}
-
-static bool conn_leaves(const struct sc_conn *c)
-{
-	return (c->move != SC_MOVE_NONE && c->move != SC_MOVE_ENDED) ||
-	       c->sw.phase == SC_SWITCH_PREP || c->sw.phase == SC_SWITCH_FENCED;
-}
-
-static void conn_count_waiting(struct sh_qp *qp, bool on, uint64_t now)
-{
-	if (qp->counted.waiting == on)
-		return;
-	qp->counted.waiting = on;
-	qp->counted.waiting_since = now;
-	sh_pace_wait(&sh_conns.pace, on, now);
-}
+/* ---- steps ---------------------------------------------------------------------------------- */
 
 static void conn_ended(struct sh_qp *qp, bool masked)
 {
@@ -221,19 +93,17 @@ static void conn_step(struct sh_qp *qp, const struct sc_event *event)
 	uint64_t now = sh_now_ns();
 	uint32_t i;
 
-	qp->core.config.busy_ns = conn_busy_ns(now);
+	qp->core.config.busy_ns = sh_count_busy_ns(now);
 	qp->core.config.atomics = qp->app.attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC;
 	sc_step(&qp->core, event, now, actions);
 	SH_PARTS_TELL(step.stepped, qp);
-	conn_count_waiting(qp, qp->core.resend_at && qp->core.move != SC_MOVE_ENDED, now);
-	conn_count_moving(qp, qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED);
-	conn_count_leaving(qp, conn_leaves(&qp->core));
+	sh_count_core(qp, now);
 	if (sh_log_enabled(SH_LOG_DEBUG) && (actions->n || qp->core.move != before))
 		sh_log(SH_LOG_DEBUG, "QP 0x%06x: %s (%s): %s -> %s, %u actions", qp->qp->qp_num,
 		       sc_event_name(event->type), sc_reason_name(event->reason),
 		       sc_move_phase_name(before), sc_move_phase_name(qp->core.move), actions->n);
 	for (i = 0; i < actions->n; i++)
-		conn_act(qp, &actions->a[i]);
+		sh_act(qp, &actions->a[i]);
 	SH_PARTS_TELL(step.acted, qp);
 	if (qp->core.move == SC_MOVE_ENDED && before != SC_MOVE_ENDED)
 		conn_ended(qp, masked);
@@ -346,28 +216,6 @@ void sh_conn_about(struct sh_qp *qp, enum sc_event_type type, enum sc_reason rea
 	sh_conn_event(qp, &event);
 }
 
-/* ---- the clock ------------------------------------------------------------------------------ */
-
-static uint64_t conn_core_next_timer(const struct sh_qp *qp)
-{
-	return qp->core.timer_at;
-}
-
-static void conn_core_timer(struct sh_qp *qp, uint64_t now)
-{
-	struct sc_event event = { .type = SC_EV_TIMER };
-	uint32_t number;
-
-	event.idle = sp_qp_sending(qp->sp, &number) == SP_SENDING_NONE;
-	sh_conn_event(qp, &event);
-	sh_stay_say_unanswered(qp, now);
-}
-
-const struct sh_conn_part sh_core_part = {
-	.name = "core",
-	.clock = { .next_timer = conn_core_next_timer, .run = conn_core_timer },
-};
-
 /* ---- life ----------------------------------------------------------------------------------- */
 
 static uint64_t conn_retry_time_ns(const struct ibv_qp_attr *attr)
@@ -443,10 +291,7 @@ void sh_conn_leave(struct sh_qp *qp)
 	SH_PARTS_TELL(life.leaves, qp);
 	sh_turn_over(qp);
 	sh_paths_use_peer(qp, NULL);
-	conn_count_guarded(qp, false);
-	conn_count_moving(qp, false);
-	conn_count_leaving(qp, false);
-	conn_count_waiting(qp, false, sh_now_ns());
+	sh_count_none(qp);
 	SH_PARTS_TELL(life.left, qp);
 	sh_conns_remove(qp); /* later events and answers of jobs find nobody */
 	sh_users_count(qp);

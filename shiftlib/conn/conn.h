@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Connections: events to the core, its actions carried out. */
+/* Connections: their life, and events for their cores. */
 #ifndef SHIFTLIB_CONN_CONN_H
 #define SHIFTLIB_CONN_CONN_H
 
@@ -16,7 +16,5 @@ void sh_conn_simple(struct sh_qp *qp, enum sc_event_type type, enum sc_reason re
 void sh_conn_about(struct sh_qp *qp, enum sc_event_type type, enum sc_reason reason,
 		   uint32_t epoch);
 bool sh_conn_hands_off(struct sh_qp *qp); /* somebody else posts to its rings: not ours any more */
-
-extern const struct sh_conn_part sh_core_part; /* the core's own clock */
 
 #endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* How many connections are guarded, move, leave and wait, as sh_conns and their contexts count them. Lock held. */
+#ifndef SHIFTLIB_CONN_COUNT_H
+#define SHIFTLIB_CONN_COUNT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sh_qp;
+
+void sh_count_guarded(struct sh_qp *qp, bool on);
+void sh_count_core(struct sh_qp *qp, uint64_t now); /* behind a step of its core */
+void sh_count_none(struct sh_qp *qp);		    /* it has no connection any more */
+/* How long an answer may take, as so many move now. */
+uint64_t sh_count_busy_ns(uint64_t now);
+
+#endif
