@@ -81,8 +81,6 @@ void sh_carrier_link_mark(struct sh_carrier *carrier);	/* from now on, the first
 bool sh_carrier_dead(const struct sh_carrier *carrier); /* nothing it says or does can be trusted */
 /* A completion queue of it overran: of what completes there nobody will ever know. */
 bool sh_carrier_unseen(const struct sh_qp *qp, const struct sh_carrier *carrier);
-/* A carrier died: FAULT if the connection uses it or moves to it, else STANDBY_LOST. */
-void sh_carrier_fault(struct sh_qp *qp, const struct sh_carrier *carrier, enum sc_reason reason);
 /* Its peer will be let send to it: memory is not deregistered behind its back (replica/late.h) while it is there. */
 void sh_carrier_reached(struct sh_qp *qp, struct sh_carrier *carrier);
 void sh_carrier_drop(struct sh_qp *qp, uint32_t epoch);	     /* in the background */

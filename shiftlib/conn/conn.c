@@ -216,6 +216,22 @@ void sh_conn_about(struct sh_qp *qp, enum sc_event_type type, enum sc_reason rea
 	sh_conn_event(qp, &event);
 }
 
+/* What the connection runs on, or has begun to move to, is a fault; the standby is only lost. */
+void sh_carrier_fault(struct sh_qp *qp, const struct sh_carrier *carrier, enum sc_reason reason)
+{
+	uint32_t epoch = carrier->epoch;
+	uint64_t none = 0;
+
+	if (carrier != qp->active && epoch != qp->core.epoch) {
+		if (carrier == qp->standby)
+			sh_conn_about(qp, SC_EV_STANDBY_LOST, reason, epoch);
+		return;
+	}
+	if (qp->core.guarded) /* else nothing moves, and the next fault has its own */
+		atomic_compare_exchange_strong(&qp->mailbox.error_ns, &none, sh_now_ns());
+	sh_conn_about(qp, SC_EV_FAULT, reason, epoch);
+}
+
 /* ---- life ----------------------------------------------------------------------------------- */
 
 static uint64_t conn_retry_time_ns(const struct ibv_qp_attr *attr)

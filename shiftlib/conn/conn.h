@@ -15,6 +15,8 @@ void sh_conn_simple(struct sh_qp *qp, enum sc_event_type type, enum sc_reason re
 /* About the carrier, or the ordered switch, of that number. */
 void sh_conn_about(struct sh_qp *qp, enum sc_event_type type, enum sc_reason reason,
 		   uint32_t epoch);
+/* A carrier died: FAULT if the connection uses it or moves to it, else STANDBY_LOST. */
+void sh_carrier_fault(struct sh_qp *qp, const struct sh_carrier *carrier, enum sc_reason reason);
 bool sh_conn_hands_off(struct sh_qp *qp); /* somebody else posts to its rings: not ours any more */
 
 #endif

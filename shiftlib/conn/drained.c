@@ -1,9 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What a NIC that is dead or sick acknowledged: has it reached memory? */
+/* What is known of the carriers that a move leaves: who destroyed them, and whether what their NICs acknowledged has reached memory. */
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/shift.h"
+
+/* Carriers that nothing may run on any more: all before the one to come. */
+bool sh_quiesce_left(const struct sh_qp *qp, const struct sh_carrier *carrier)
+{
+	return carrier->nic && carrier->qp && (int32_t)(carrier->epoch - qp->quiesce.epoch) < 0;
+}
+
+/*
+ * Was it destroyed by its driver? That its file has no commands is less: nic/removal.h. Whether the device was
+ * there then is known by the time that it counts.
+ */
+bool sh_quiesce_removed(const struct sh_qp *qp, const struct sh_carrier *carrier)
+{
+	const struct sh_nic *nic = carrier->nic;
+	const struct sh_removal *removal =
+		carrier == &qp->carriers.own ? &qp->ctx->removal : &nic->removal;
+
+	return carrier->lost && removal->over && (nic->cut.seen || nic->cut.fd < 0);
+}
 
 /* Behind it no acknowledgement reached the peer's application any more; never, as long as it has not left. */
 static uint64_t drained_since(const struct sh_qp *qp)

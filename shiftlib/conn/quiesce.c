@@ -95,12 +95,6 @@ static bool quiesce_is_on(const struct sh_qp *qp)
 	       qp->quiesce.phase == SH_QUIESCE_FLUSHING || qp->quiesce.phase == SH_QUIESCE_SICK;
 }
 
-/* Carriers that nothing may run on any more: all before the one to come. */
-bool sh_quiesce_left(const struct sh_qp *qp, const struct sh_carrier *carrier)
-{
-	return carrier->nic && carrier->qp && (int32_t)(carrier->epoch - qp->quiesce.epoch) < 0;
-}
-
 static bool quiesce_commands_done(const struct sh_qp *qp)
 {
 	int i;
@@ -304,19 +298,6 @@ static bool quiesce_collect(struct sh_qp *qp, struct sp_flushed *flushed)
 
 	sp_qp_flushed(qp->sp, quiesce_commands_done(qp), flushed);
 	return !ret;
-}
-
-/*
- * Was it destroyed by its driver? That its file has no commands is less: nic/removal.h. Whether the device was
- * there then is known by the time that it counts.
- */
-bool sh_quiesce_removed(const struct sh_qp *qp, const struct sh_carrier *carrier)
-{
-	const struct sh_nic *nic = carrier->nic;
-	const struct sh_removal *removal =
-		carrier == &qp->carriers.own ? &qp->ctx->removal : &nic->removal;
-
-	return carrier->lost && removal->over && (nic->cut.seen || nic->cut.fd < 0);
 }
 
 /* Does the carrier's QP execute nothing more? */

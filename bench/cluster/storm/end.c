@@ -202,7 +202,7 @@ void storm_end_timer(struct storm_world *w, uint32_t end, uint32_t generation)
 		storm_end_event(w, end, &(struct sc_event){ .type = SC_EV_TIMER });
 }
 
-/* STATE goes over every path: the second one is told apart from a repetition (conn/messages.c). */
+/* STATE goes over every path: the second one is told apart from a repetition (conn/hear.c). */
 static bool is_copy(struct storm_end *e, uint32_t path, const struct sc_msg_state *state)
 {
 	bool same = e->heard.paths && !memcmp(&e->heard.state, state, sizeof(*state));

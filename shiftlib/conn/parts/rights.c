@@ -9,6 +9,7 @@
 #include "shiftlib/base/util.h"
 #include "shiftlib/base/worker.h"
 #include "shiftlib/conn/carrier.h"
+#include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/rights.h"
 #include "shiftlib/conn/qp.h"
