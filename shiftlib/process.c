@@ -29,6 +29,7 @@
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
 #include "shiftlib/conn/told/incident.h"
+#include "shiftlib/conn/told/stats.h"
 #include "shiftlib/conn/turn.h"
 #include "shiftlib/conn/watch/degraded.h"
 #include "shiftlib/conn/watch/detector.h"

@@ -3,7 +3,7 @@
 #ifndef SHIFTLIB_CONN_CARRIER_H
 #define SHIFTLIB_CONN_CARRIER_H
 
-#include "shiftlib/conn/wqelog/wqe_log.h"
+#include "shiftlib/conn/wqelog/state.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/nic/link.h"
 #include "shiftlib/replica/cq.h"

@@ -8,7 +8,7 @@
 #include "shiftlib/base/list.h"
 #include "shiftlib/base/timers.h"
 #include "shiftlib/conn/pace.h"
-#include "shiftlib/conn/parts/spread.h"
+#include "shiftlib/conn/parts/state.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
 

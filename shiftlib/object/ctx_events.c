@@ -10,6 +10,7 @@
 #include "shiftlib/base/table.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/parts/room.h"
 #include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"

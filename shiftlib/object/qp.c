@@ -12,6 +12,7 @@
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/mailbox.h"
 #include "shiftlib/conn/parts/loopback.h"
+#include "shiftlib/conn/parts/room.h"
 #include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/told/stats.h"

@@ -8,6 +8,7 @@
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/level.h"
+#include "shiftlib/conn/parts/room.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/loop/loop.h"

@@ -172,6 +172,9 @@ LEVELS = {
         ("wr_build",)),
 }
 
+# On the data path there is no table: what engines call is named.
+KNOWS_A_PART = {("shiftlib/conn/callbacks.c", "shiftlib/conn/parts/srq.h")}
+
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(<[^>\n]+>|"[^"\n]+"|\S+)', re.M)
 
@@ -283,6 +286,32 @@ def circles(arrows):
     return found
 
 
+def room_of(path):
+    """The room of a file of conn/ (shiftlib/conn/part.h); None: it is in none."""
+    parts = path.split("/")
+    return parts[2] if parts[:2] == ["shiftlib", "conn"] and len(parts) == 4 else None
+
+
+def check_rooms(sources):
+    """conn/ includes no part, but what each keeps in a connection (state.h); rooms include each other in one direction."""
+    arrows = {}
+    for path in sorted(sources.texts):
+        if not path.startswith("shiftlib/conn/"):
+            continue
+        room = room_of(path)
+        for name, own in sources.includes(path):
+            other, is_state = room_of(name), name.endswith("/state.h")
+            if not own or not name.startswith("shiftlib/conn/"):
+                continue
+            if path.endswith("/state.h"):
+                yield f"{path}: what a part keeps may not include {name}"
+            elif room is None and other and not (is_state and path.endswith(".h")) and (path, name) not in KNOWS_A_PART:
+                yield f"{path}: conn/ itself may not include {name}, of a part"
+            elif room and other and other != room and not is_state:
+                arrows.setdefault(room, {}).setdefault(other, f"{path} includes {name}")
+    yield from circles(arrows)
+
+
 def level_of(levels, path):
     noun = os.path.basename(path)[:-len(".h")]
     return next((n for n, nouns in enumerate(levels) if noun in nouns), 1)
@@ -302,6 +331,7 @@ def check(texts):
     found = [line for top in NO_CIRCLES for line in circles(folder_arrows(sources, top))]
     for folder, levels in LEVELS.items():
         found += check_levels(sources, folder, levels)
+    found += check_rooms(sources)
     for rule in RULES:
         for path in sorted(texts):
             if matches(path, rule["files"]) and not matches(path, rule.get("but", [])):
@@ -345,6 +375,7 @@ def self_test():
         "shiftlib/shift.h": "#include <infiniband/verbs.h>\n",
         "shiftlib/core/core.h": "#include <stdint.h>\n",
         "shiftlib/news.h": "", "shiftlib/base/list.h": "", "shiftlib/conn/qp.h": "",
+        "shiftlib/conn/meet/intro.h": "", "shiftlib/conn/meet/state.h": "", "shiftlib/conn/told/stats.h": "",
         "shiftlib/nic/nic.h": '#include "shiftlib/base/list.h"\nvoid sh_nic_ask(int nic);\n',
         "shiftlib/leak.h": '#include "kvclient/kv.h"\n',
         "providers/request.h": "#include <stdint.h>\n",
@@ -377,6 +408,10 @@ def self_test():
         ("shiftlib/nic/nic.h", '#include "shiftlib/conn/qp.h"'),
         ("shiftlib/news.h", '#include "shiftlib/conn/qp.h"'),
         ("shiftlib/conn/a.c", '#include "providers/mlx5/base.h"'),
+        ("shiftlib/conn/a.c", '#include "shiftlib/conn/meet/intro.h"'),
+        ("shiftlib/conn/a.c", '#include "shiftlib/conn/meet/state.h"'),
+        ("shiftlib/conn/a.h", '#include "shiftlib/conn/meet/intro.h"'),
+        ("shiftlib/conn/meet/state.h", '#include "shiftlib/conn/qp.h"'),
         ("shiftlib/conn/a.c", "#include <hiredis/hiredis.h>"),
         ("shiftlib/conn/a.c", "#include <infiniband/mlx5dv.h>"),
         ("shiftlib/conn/a.c", '#include "kvclient/backend.h"'),
@@ -432,6 +467,8 @@ def self_test():
         ("shiftlib/core/a.c", '#include "providers/request.h"'),
         ("shiftlib/core/a.c", '#include "core.h"\n#include <string.h>'),
         ("shiftlib/conn/a.c", '#include "shiftlib/nic/nic.h"\n#include <pthread.h>'),
+        ("shiftlib/conn/a.h", '#include "shiftlib/conn/meet/state.h"'),
+        ("shiftlib/conn/meet/a.c", '#include "shiftlib/conn/qp.h"\n#include "shiftlib/conn/told/stats.h"'),
         ("shiftlib/nic/a.c", '#include "shiftlib/news.h"\n#include "shiftlib/base/list.h"'),
         ("shiftlib/nic/nic.c", "void sh_nic_ask(int nic)\n{\n}\n"),
         ("shiftlib/process.c", '#include "shiftlib/conn/qp.h"'),
@@ -460,6 +497,10 @@ def self_test():
     if not any("through shiftlib/shift.h -> shiftlib/leak.h" in v for v in leak):
         wrong.append("a leak through two headers is not found")
     # Two folders that include each other, and three in a ring; a row of three is none.
+    mutual = check({**base, "shiftlib/conn/meet/a.c": '#include "shiftlib/conn/told/stats.h"',
+                    "shiftlib/conn/told/a.c": '#include "shiftlib/conn/meet/intro.h"'})
+    if sum("a circle of" in line for line in mutual) != 1:
+        wrong.append("two rooms that include each other are not found")
     row = {"simnic/a/a.h": '#include "simnic/b/b.h"', "simnic/b/b.h": '#include "simnic/c/c.h"',
            "simnic/c/c.h": ""}
     ring = {**row, "simnic/c/c.h": '#include "simnic/a/a.h"'}

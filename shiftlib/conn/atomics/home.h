@@ -13,18 +13,6 @@ struct sh_conn_part;
 struct sh_ctx;
 struct sh_qp;
 
-/* In struct sh_qp. Both ends may do atomics: it is who requests, and a member of this end's group. */
-struct sh_qp_home {
-	struct sc_home_user user;
-	struct sc_home_member member;
-	bool waits;    /* an atomic waits until it may run */
-	bool said;     /* ... which was logged */
-	bool alone;    /* the peer takes no part, which was logged */
-	bool entering; /* the command that connects it is under way */
-	uint64_t waits_since;
-	uint64_t resend_at, interval; /* something is not answered yet */
-};
-
 /* home.c: who requests, and the messages of both */
 /* Does the peer take part? Else atomics run where the connection is, as without all this. */
 bool sh_home_on(const struct sh_qp *qp);

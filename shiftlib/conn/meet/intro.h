@@ -11,23 +11,6 @@
 struct sh_conn_part;
 struct sh_qp;
 
-/* In struct sh_qp. */
-struct sh_intro {
-	uint64_t start_at; /* the background thread begins, not the application's */
-	uint64_t next_at, interval, since, put_again_at, asked_at;
-	uint64_t look_at;	/* when the peer's record is looked for */
-	uint64_t news_interval; /* no sooner is it looked for at a hint */
-	uint64_t progressed;	/* its completions when it began to wait */
-	uint64_t introduced_to; /* the instance that the core was told of last */
-	struct list_node line;	/* in sh_intros.line or waiting, or alone */
-	bool queued;		/* in line, or being asked about */
-	bool waits;		/* in sh_intros.waiting instead */
-	bool published, told;
-	bool no_store;	  /* it did not answer when it was asked last */
-	bool refused;	  /* it was said that its peer's record is wrong */
-	bool gid_unknown; /* the NIC does not tell what the application connected from */
-};
-
 struct sh_intros {
 	struct kv *kv;
 	struct sh_worker *worker;

@@ -10,17 +10,6 @@
 struct sh_conn_part;
 struct sh_qp;
 
-/* In struct sh_carriers. */
-struct sh_qp_unknown {
-	struct list_node link; /* sh_conns.suspects: sightings, and not refused yet */
-	uint32_t key;	       /* the one that is suspected, while sightings is not 0 */
-	bool remote;
-	uint8_t path; /* of the standby that would not have it */
-	uint32_t sightings;
-	uint32_t number; /* of the latest request, as of sp_qp_sending() */
-	uint64_t first_ns, last_ns;
-};
-
 void sh_unknown_told(uint32_t lkey); /* a region has it, or no more */
 
 extern const struct sh_conn_part sh_unknown_part;

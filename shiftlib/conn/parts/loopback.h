@@ -21,16 +21,6 @@ struct sh_loopback_reader {
 	struct sh_looped looped; /* its pd NULL: the replica's, or the application's */
 };
 
-/* In struct sh_qp: of a loopback QP. */
-struct sh_loopback {
-	bool counted; /* in its context's n_self */
-	bool shut;    /* its sends wait until other NICs have read */
-	uint32_t n;   /* so many of them wait for those of `asked`, by path */
-	uint8_t asked;
-	uint64_t next_at;
-	struct sh_loopback_reader *readers; /* by path; NULL: it never was a loopback QP */
-};
-
 bool sh_loopback_is(const struct sh_qp *qp); /* the application's own QP is a loopback QP */
 /* It has a reader there, or one is being made. */
 bool sh_loopback_has_reader(const struct sh_qp *qp, uint32_t path);

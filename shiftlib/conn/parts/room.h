@@ -12,12 +12,6 @@ struct sh_cq;
 struct sh_conn_part;
 struct sh_qp;
 
-/* In struct sh_qp, of its own QP. */
-struct sh_qp_room {
-	bool has;   /* its places are taken, until it is destroyed */
-	bool waits; /* its connection has none yet; counted in sh_conns.roomless */
-};
-
 void sh_room_add(struct sh_qp *qp);    /* the engine drives it */
 void sh_room_remove(struct sh_qp *qp); /* and does so no more */
 /* A queue pair has come on its queues: if that makes one short, it is mended at once. Lock given up meanwhile. */

@@ -9,12 +9,6 @@
 struct sh_conn_part;
 struct sh_qp;
 
-/* Of one NIC: its connections, and where they would go. */
-struct sh_spread {
-	uint32_t carries;
-	struct backup_load load;
-};
-
 /* The order of a connection that this end leads; 0: as the paths are numbered. */
 uint32_t sh_spread_draw(const struct sh_qp *qp);
 

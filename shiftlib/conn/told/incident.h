@@ -15,15 +15,6 @@ struct sp_settled;
 /* So long an event waits for more connections of its kind, and never longer than the second. */
 #define SH_EVENT_LINGER_NS    10000000ull
 #define SH_EVENT_STRAGGLER_NS 1000000000ull
-/* A loss of protection that is mended sooner is none. */
-#define SH_EVENT_SETTLES_NS 500000000ull
-
-/* In struct sh_qp. */
-struct sh_qp_incident {
-	uint32_t moving;   /* serial number of the incident; 0: it does not move */
-	uint64_t level_at; /* its protection changed; 0: it is as was told */
-	bool told_protected;
-};
 
 void sh_incidents_end(void); /* the process ends: what waits is recorded */
 

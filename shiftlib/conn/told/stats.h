@@ -34,16 +34,6 @@ struct sh_connection {
 	const char *why;
 };
 
-/* In struct sh_qp. */
-struct sh_qp_stats {
-	struct { /* of all its moves */
-		uint32_t moves;
-		uint64_t resubmitted, resent_bytes, settled;
-	} totals;
-	uint8_t away_path;    /* on which it is counted in its NIC's away; 0: on none */
-	struct sh_move *move; /* figures of the move under way or of the last one */
-};
-
 void sh_stats_keep(const struct sh_qp *qp);
 void sh_stats_write(void);
 

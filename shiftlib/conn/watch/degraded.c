@@ -4,7 +4,6 @@
 #include "shiftlib/base/date.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/conn/conns.h"
-#include "shiftlib/conn/told/incident.h"
 #include "shiftlib/conn/watch/degraded.h"
 #include "shiftlib/conn/watch/slow.h"
 #include "shiftlib/nic/nic.h"

@@ -10,6 +10,9 @@
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/report/event.h"
 
+/* A loss of protection, or of bandwidth, that is mended sooner is none. */
+#define SH_EVENT_SETTLES_NS 500000000ull
+
 /* As it was told. */
 struct sh_degraded {
 	uint64_t since_ns;   /* 1970, UTC; 0: it is not */

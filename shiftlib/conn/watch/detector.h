@@ -11,24 +11,6 @@
 struct sh_conn_part;
 struct sh_qp;
 
-/* In struct sh_qp. */
-struct sh_qp_detector {
-	struct { /* sends of which no completion tells: the last one, and when */
-		uint32_t number;
-		uint64_t since;
-	} untold;
-	struct { /* the sends at a look: if more are complete at the next, the path works */
-		struct sp_sent sent;
-		uint32_t epoch;
-		uint64_t at;
-	} mark;
-	struct {		/* while the path in use is silent: does the work make progress? */
-		uint64_t since; /* the last of it, as far as was looked; 0: not silent */
-		uint64_t completions;
-		bool told; /* it does not */
-	} silence;
-};
-
 void sh_detector_nics(void); /* lock held: does any hang? Where something waits for one */
 
 extern const struct sh_module sh_detector_module;

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What conn/meet/ keeps in a connection. */
+#ifndef SHIFTLIB_CONN_MEET_STATE_H
+#define SHIFTLIB_CONN_MEET_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "shiftlib/base/list.h"
+
+/* In struct sh_qp. */
+struct sh_intro {
+	uint64_t start_at; /* the background thread begins, not the application's */
+	uint64_t next_at, interval, since, put_again_at, asked_at;
+	uint64_t look_at;	/* when the peer's record is looked for */
+	uint64_t news_interval; /* no sooner is it looked for at a hint */
+	uint64_t progressed;	/* its completions when it began to wait */
+	uint64_t introduced_to; /* the instance that the core was told of last */
+	struct list_node line;	/* in sh_intros.line or waiting, or alone */
+	bool queued;		/* in line, or being asked about */
+	bool waits;		/* in sh_intros.waiting instead */
+	bool published, told;
+	bool no_store;	  /* it did not answer when it was asked last */
+	bool refused;	  /* it was said that its peer's record is wrong */
+	bool gid_unknown; /* the NIC does not tell what the application connected from */
+};
+
+/* In struct sh_qp. */
+struct sh_qp_unknown {
+	struct list_node link; /* sh_conns.suspects: sightings, and not refused yet */
+	uint32_t key;	       /* the one that is suspected, while sightings is not 0 */
+	bool remote;
+	uint8_t path; /* of the standby that would not have it */
+	uint32_t sightings;
+	uint32_t number; /* of the latest request, as of sp_qp_sending() */
+	uint64_t first_ns, last_ns;
+};
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What conn/watch/ keeps in a connection. */
+#ifndef SHIFTLIB_CONN_WATCH_STATE_H
+#define SHIFTLIB_CONN_WATCH_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "providers/qp.h"
+
+/* In struct sh_qp. */
+struct sh_qp_detector {
+	struct { /* sends of which no completion tells: the last one, and when */
+		uint32_t number;
+		uint64_t since;
+	} untold;
+	struct { /* the sends at a look: if more are complete at the next, the path works */
+		struct sp_sent sent;
+		uint32_t epoch;
+		uint64_t at;
+	} mark;
+	struct {		/* while the path in use is silent: does the work make progress? */
+		uint64_t since; /* the last of it, as far as was looked; 0: not silent */
+		uint64_t completions;
+		bool told; /* it does not */
+	} silence;
+};
+
+#endif
