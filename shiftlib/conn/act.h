@@ -7,7 +7,10 @@ struct sc_action;
 struct sh_conn_part;
 struct sh_qp;
 
-/* Carries an action out, or hands it to who does. Answers that come at once are put in line (sh_conn_event). */
+/*
+ * Carries an action out, or hands it to who does. Answers that come at once are put in line
+ * (sh_conn_event).
+ */
 void sh_act(struct sh_qp *qp, const struct sc_action *action);
 
 extern const struct sh_conn_part sh_core_part;

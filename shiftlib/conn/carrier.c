@@ -156,7 +156,10 @@ bool sh_carrier_unseen(const struct sh_qp *qp, const struct sh_carrier *carrier)
 	return cq_overran(qp->scq, carrier->scq) || cq_overran(qp->rcq, carrier->rcq);
 }
 
-/* The slot is free; what it held is the caller's to destroy. The engine has forgotten it, or does. */
+/*
+ * The slot is free; what it held is the caller's to destroy. The engine has forgotten it, or
+ * does.
+ */
 static struct sh_carrier carrier_take(struct sh_qp *qp, struct sh_carrier *carrier, bool driven)
 {
 	struct sh_carrier gone = *carrier;
@@ -190,10 +193,10 @@ static void carrier_unreached(struct sh_ctx *ctx, const struct sh_carrier *gone)
 }
 
 /*
- * A carrier goes in the background, as its NIC may be sick. It keeps its completion queues and its
- * protection domain until then, and not its queue pair, which the application may destroy meanwhile:
- * it has no memory of the application any more once ibv_dereg_mr has returned. But one on a shared
- * receive queue may take receives until it is gone, and events name its owner.
+ * A carrier goes in the background, as its NIC may be sick. It keeps its completion queues and
+ * its protection domain until then, and not its queue pair, which the application may destroy
+ * meanwhile: it has no memory of the application any more once ibv_dereg_mr has returned. But
+ * one on a shared receive queue may take receives until it is gone, and events name its owner.
  */
 struct drop_job {
 	struct sh_job job;

@@ -13,7 +13,10 @@ struct sh_qp;
 
 #define SH_MAX_CARRIERS 8 /* of one connection at a time: in use, to come, given up */
 
-/* IBV_EVENT_QP_LAST_WQE_REACHED of a carrier: its NIC raised it, and it waits; the application has had it. */
+/*
+ * IBV_EVENT_QP_LAST_WQE_REACHED of a carrier: its NIC raised it, and it waits; the application
+ * has had it.
+ */
 enum sh_last_receive {
 	SH_LAST_RECEIVE_NONE,
 	SH_LAST_RECEIVE_KEPT,
@@ -49,8 +52,8 @@ struct sh_carrier {
 	bool in_line; /* the other one has some: they stay together */
 	bool reached; /* its peer was let send to it: counted in its context */
 	/*
-	 * quiesce: the command to ERR was given, has returned; the file has no commands any more; the QP
-	 * is no more
+	 * quiesce: the command to ERR was given, has returned; the file has no commands any
+	 * more; the QP is no more
 	 */
 	bool to_error, in_error, lost, over;
 	struct sh_carrier_log log;
@@ -81,7 +84,10 @@ void sh_carrier_link_mark(struct sh_carrier *carrier);	/* from now on, the first
 bool sh_carrier_dead(const struct sh_carrier *carrier); /* nothing it says or does can be trusted */
 /* A completion queue of it overran: of what completes there nobody will ever know. */
 bool sh_carrier_unseen(const struct sh_qp *qp, const struct sh_carrier *carrier);
-/* Its peer will be let send to it: memory is not deregistered behind its back (replica/late.h) while it is there. */
+/*
+ * Its peer will be let send to it: memory is not deregistered behind its back (replica/late.h)
+ * while it is there.
+ */
 void sh_carrier_reached(struct sh_qp *qp, struct sh_carrier *carrier);
 void sh_carrier_drop(struct sh_qp *qp, uint32_t epoch);	     /* in the background */
 void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch); /* those before it, not the first */

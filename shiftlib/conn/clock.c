@@ -41,7 +41,10 @@ static void clock_run_part(const struct sh_conn_part *part, struct sh_qp *qp, ui
 		part->clock.run(qp, now);
 }
 
-/* In the order of the table; one that closes the connection does not keep the others from running. */
+/*
+ * In the order of the table; one that closes the connection does not keep the others from
+ * running.
+ */
 void sh_clock_run(struct sh_qp *qp, uint64_t now)
 {
 	if (!qp->conn_id)

@@ -56,7 +56,10 @@ static void count_moving(struct sh_qp *qp, bool on)
 	sh_setup_end();
 }
 
-/* From here on its context's regions are on the NIC that it goes to when the verb has returned, and gone from there as well. */
+/*
+ * From here on its context's regions are on the NIC that it goes to when the verb has returned,
+ * and gone from there as well.
+ */
 static void count_leaving(struct sh_qp *qp, bool on)
 {
 	if (qp->counted.leaving == on)

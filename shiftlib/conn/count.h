@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* How many connections are guarded, move, leave and wait, as sh_conns and their contexts count them. Lock held. */
+/*
+ * How many connections are guarded, move, leave and wait, as sh_conns and their contexts count
+ * them. Lock held.
+ */
 #ifndef SHIFTLIB_CONN_COUNT_H
 #define SHIFTLIB_CONN_COUNT_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What is known of the carriers that a move leaves: who destroyed them, and whether what their NICs acknowledged has reached memory. */
+/*
+ * What is known of the carriers that a move leaves: who destroyed them, and whether what their
+ * NICs acknowledged has reached memory.
+ */
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
 #include "shiftlib/nic/nic.h"
@@ -12,8 +15,8 @@ bool sh_quiesce_left(const struct sh_qp *qp, const struct sh_carrier *carrier)
 }
 
 /*
- * Was it destroyed by its driver? That its file has no commands is less: nic/removal.h. Whether the device was
- * there then is known by the time that it counts.
+ * Was it destroyed by its driver? That its file has no commands is less: nic/removal.h. Whether
+ * the device was there then is known by the time that it counts.
  */
 bool sh_quiesce_removed(const struct sh_qp *qp, const struct sh_carrier *carrier)
 {
@@ -24,7 +27,10 @@ bool sh_quiesce_removed(const struct sh_qp *qp, const struct sh_carrier *carrier
 	return carrier->lost && removal->over && (nic->cut.seen || nic->cut.fd < 0);
 }
 
-/* Behind it no acknowledgement reached the peer's application any more; never, as long as it has not left. */
+/*
+ * Behind it no acknowledgement reached the peer's application any more; never, as long as it
+ * has not left.
+ */
 static uint64_t drained_since(const struct sh_qp *qp)
 {
 	const struct sc_peer *peer = &qp->core.peer;

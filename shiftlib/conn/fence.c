@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The fence of an ordered switch: a signaled request behind all that was posted, later ones withheld.
- * When it has completed, nothing is outstanding on this side, and a move has nothing to send again.
+ * The fence of an ordered switch: a signaled request behind all that was posted, later ones
+ * withheld. When it has completed, nothing is outstanding on this side, and a move has nothing
+ * to send again.
  */
 #include <errno.h>
 #include "providers/engine.h"
@@ -31,8 +32,9 @@ static void fence_look_again(struct sh_qp *qp, uint64_t now)
 }
 
 /*
- * A switch is no need, so it waits for what a move would have to wait for with all sends withheld: regions that are
- * gone have left the NIC that it leads to, and the peer has heard of them.
+ * A switch is no need, so it waits for what a move would have to wait for with all sends
+ * withheld: regions that are gone have left the NIC that it leads to, and the peer has heard of
+ * them.
  */
 static bool fence_may_lead(struct sh_qp *qp)
 {

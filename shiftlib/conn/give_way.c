@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Pollers that nap, so that SHIFT's threads get a core. Called on the data path, but only where a poll found nothing. */
+/*
+ * Pollers that nap, so that SHIFT's threads get a core. Called on the data path, but only where
+ * a poll found nothing.
+ */
 #include <errno.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -12,15 +15,18 @@
 #include "shiftlib/conn/give_way.h"
 #include "shiftlib/conn/qp.h"
 
-#define GIVE_WAY_LATE_NS    (5 * SH_NS_PER_MS) /* a thread of a busy machine is so late now and then */
+/* a thread of a busy machine is so late now and then */
+#define GIVE_WAY_LATE_NS    (5 * SH_NS_PER_MS)
 #define GIVE_WAY_NAP_MIN_NS 50000ull
 #define GIVE_WAY_NAP_MAX_NS SH_NS_PER_MS
 #define GIVE_WAY_SILENT_NS  SH_NS_PER_S
 
 static struct {
 	_Atomic bool fault;
-	/* The thread was late in this fault. Its workers and the next messages need the core, too, so pollers nap until
-	 * nothing is withheld. */
+	/*
+	 * The thread was late in this fault. Its workers and the next messages need the core,
+	 * too, so pollers nap until nothing is withheld.
+	 */
 	_Atomic bool starved;
 	_Atomic uint64_t round, since; /* that a queue pair came to RTS in, and when that was */
 } give_way;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What a connection hears of its other end: each record goes to the core, or to the part that knows its kind. */
+/*
+ * What a connection hears of its other end: each record goes to the core, or to the part that
+ * knows its kind.
+ */
 #include <string.h>
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"

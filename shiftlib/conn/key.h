@@ -9,11 +9,14 @@
 struct sh_qp;
 
 /*
- * Returns whether the peer has told of that key, for any of its NICs: then it knows the region, and tells of it for the
- * NIC of a move in time.
+ * Returns whether the peer has told of that key, for any of its NICs: then it knows the region,
+ * and tells of it for the NIC of a move in time.
  */
 bool sh_key_told(const struct sh_qp *qp, uint32_t rkey);
-/* Returns whether no region that SHIFT knows has the key, here or (remote) at the peer: gone, or never told. */
+/*
+ * Returns whether no region that SHIFT knows has the key, here or (remote) at the peer: gone,
+ * or never told.
+ */
 bool sh_key_unknown(const struct sh_qp *qp, uint32_t key, bool remote);
 
 #endif

@@ -56,8 +56,8 @@ void sh_mailbox_note_app_error(struct sh_qp *qp, uint32_t status, uint32_t vendo
 /* ---- in the background thread --------------------------------------------------------------- */
 
 /*
- * Of what was sent since the retries were not answered the last time, on whichever carriers, nothing has
- * come, as far as is known.
+ * Of what was sent since the retries were not answered the last time, on whichever carriers,
+ * nothing has come, as far as is known.
  */
 static bool mailbox_fruitless(struct sh_qp *qp, uint32_t epoch)
 {
@@ -110,8 +110,9 @@ static void mailbox_app_error(struct sh_qp *qp)
 }
 
 /*
- * A link that went down since the carrier was made is the cause, or will be of the next error: it is the
- * next carrier that shows whether the request was at fault, as it comes to the same end there.
+ * A link that went down since the carrier was made is the cause, or will be of the next error:
+ * it is the next carrier that shows whether the request was at fault, as it comes to the same
+ * end there.
  */
 static void mailbox_doubt(struct sh_qp *qp)
 {

@@ -80,9 +80,9 @@ static void move_answer(struct sh_qp *qp, enum sc_event_type type, uint32_t epoc
 }
 
 /*
- * The peer sends again when it has our count, which comes behind this: by then it must have heard of the
- * keys that went away, as another region may have one of them; and no NIC that it may send to has a region that the application
- * has deregistered.
+ * The peer sends again when it has our count, which comes behind this: by then it must have
+ * heard of the keys that went away, as another region may have one of them; and no NIC that it
+ * may send to has a region that the application has deregistered.
  */
 static bool move_keys_heard(const struct sh_qp *qp)
 {
@@ -121,7 +121,10 @@ static void move_settled(struct sh_qp *qp, struct sh_carrier *to, const struct s
 	atomic_store(&qp->mailbox.error_ns, 0); /* what was told since is this move's */
 }
 
-/* What the application saw complete may be lost with the peer's NIC: it must not be told of by more. */
+/*
+ * What the application saw complete may be lost with the peer's NIC: it must not be told of by
+ * more.
+ */
 static void move_restrict(struct sh_qp *qp)
 {
 	sh_log(SH_LOG_WARN,
@@ -131,7 +134,10 @@ static void move_restrict(struct sh_qp *qp)
 	sp_qp_writes_only(qp->sp);
 }
 
-/* How many compare-and-swaps did a word decide? What is left over never ran, or its answer had come. */
+/*
+ * How many compare-and-swaps did a word decide? What is left over never ran, or its answer had
+ * come.
+ */
 static void move_words_tell(const struct sh_qp *qp, const struct sp_request *info, uint32_t n,
 			    const enum sp_fate *fates)
 {
@@ -328,9 +334,9 @@ static void move_all_to_error(struct sh_qp *qp)
 }
 
 /*
- * Stock's NIC would have found no region behind a key that is gone, and says whose key it was. A region that is there, and
- * could not be registered on the other NIC, is no error of the application's: there the retries of the default NIC would
- * have told.
+ * Stock's NIC would have found no region behind a key that is gone, and says whose key it was.
+ * A region that is there, and could not be registered on the other NIC, is no error of the
+ * application's: there the retries of the default NIC would have told.
  */
 static enum ibv_wc_status move_key_status(const struct sh_qp *qp)
 {
@@ -387,8 +393,8 @@ void sh_move_ending_look(struct sh_qp *qp)
 }
 
 /*
- * A flush says that the buffer is the application's again. So it is shown when no NIC uses that any more: the carrier that receives lie
- * in already may have a peer that sends.
+ * A flush says that the buffer is the application's again. So it is shown when no NIC uses that
+ * any more: the carrier that receives lie in already may have a peer that sends.
  */
 static void move_end(struct sh_qp *qp, enum ibv_wc_status first, uint32_t vendor_err,
 		     uint32_t n_delivered)
@@ -502,7 +508,10 @@ void sh_move_publish(struct sh_qp *qp, uint64_t now)
 		move_not_a_write(qp);
 		return;
 	}
-	/* -EAGAIN: no place in the ring yet, which a peer without receives may keep full for ever */
+	/*
+	 * -EAGAIN: no place in the ring yet, which a peer without receives may keep full for
+	 * ever
+	 */
 	if (ret == -EAGAIN)
 		qp->publish.since = 0;
 	else if (!qp->publish.since)
@@ -515,7 +524,10 @@ void sh_move_publish(struct sh_qp *qp, uint64_t now)
 		qp->publish.at = now + MOVE_POLL_MAX_NS;
 }
 
-/* A posted request names memory whose key on the backup is not known here yet: ask, and try again. */
+/*
+ * A posted request names memory whose key on the backup is not known here yet: ask, and try
+ * again.
+ */
 void sh_move_key_missing(struct sh_qp *qp)
 {
 	if (qp->peer)

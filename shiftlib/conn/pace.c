@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * When a NIC with thousands of queue pairs dies, the last of them is answered when the NICs have
- * carried out thousands of commands. Who took that for loss would repeat itself, be answered again
- * over every path, and hold up all others. How fast answers come says how long the line is; when few
- * are missing, these are soon taken for lost.
+ * When a NIC with thousands of queue pairs dies, the last of them is answered when the NICs
+ * have carried out thousands of commands. Who took that for loss would repeat itself, be
+ * answered again over every path, and hold up all others. How fast answers come says how long
+ * the line is; when few are missing, these are soon taken for lost.
  */
 #include "shiftlib/conn/pace.h"
 

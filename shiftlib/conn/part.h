@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The parts of a connection: what is optional, or of one subject, is a part in a room below conn/, and conn/ itself
- * names none. It tells all parts what happens, and asks them, by the table that process.c registers.
+ * The parts of a connection: what is optional, or of one subject, is a part in a room below
+ * conn/, and conn/ itself names none. It tells all parts what happens, and asks them, by the
+ * table that process.c registers.
  *
- * Each call has the lock held, unless its comment says otherwise. NULL: the part has no interest. The order of the table
- * is the order of the calls; process.c says where it matters.
+ * Each call has the lock held, unless its comment says otherwise. NULL: the part has no
+ * interest. The order of the table is the order of the calls; process.c says where it matters.
  */
 #ifndef SHIFTLIB_CONN_PART_H
 #define SHIFTLIB_CONN_PART_H
@@ -52,7 +53,10 @@ struct sh_part_step {
 		struct sh_qp *qp); /* its level of protection, or the reason for that, is another */
 	void (*rests)(struct sh_qp *qp,
 		      uint8_t path); /* lazy: it has no standby, and would go to that path */
-	/* Returns why the connection is not protected; a constant. NULL: this part knows of nothing. */
+	/*
+	 * Returns why the connection is not protected; a constant. NULL: this part knows of
+	 * nothing.
+	 */
 	const char *(*why)(const struct sh_qp *qp);
 	/* Returns why the connection may not begin a move now; a constant. NULL: it may. */
 	const char *(*forbids)(struct sh_qp *qp);
@@ -64,14 +68,20 @@ struct sh_part_step {
 struct sh_part_standby {
 	void (*paths)(struct sh_qp *qp);       /* the core is about to be told of its paths */
 	void (*path_opened)(struct sh_qp *qp); /* a control path to its peer is there */
-	/* Adds what the send queue of a standby needs for the part; true: there was something. Any thread. */
+	/*
+	 * Adds what the send queue of a standby needs for the part; true: there was something.
+	 * Any thread.
+	 */
 	bool (*caps)(const struct sh_qp *qp, struct ibv_qp_cap *cap);
 	/* Hands out a QP that was made ahead; false: there is none. */
 	bool (*take)(struct sh_qp *qp, uint8_t path, struct sh_carrier *taken);
 	void (*taken)(struct sh_qp *qp, const struct sh_carrier *taken,
 		      bool used); /* what became of it */
 	void (*made)(struct sh_qp *qp, struct sh_carrier *carrier);
-	/* The standby of that number is connected, by attributes of the application that may have changed since. */
+	/*
+	 * The standby of that number is connected, by attributes of the application that may
+	 * have changed since.
+	 */
 	void (*connected)(struct sh_qp *qp, uint32_t epoch, const struct ibv_qp_attr *by);
 	/* The QP of a carrier is destroyed. Lock not held: what blocks may be done here. */
 	void (*destroyed)(const struct sh_carrier *gone);
@@ -86,7 +96,10 @@ struct sh_part_move {
 	void (*withheld)(struct sh_qp *qp,
 			 uint32_t epoch);   /* they are; epoch: of the carrier to come */
 	void (*quiesces)(struct sh_qp *qp); /* old carriers are about to go to ERR */
-	/* Returns whether the count is final though a NIC does not obey. recv_count: of the receives until now. */
+	/*
+	 * Returns whether the count is final though a NIC does not obey. recv_count: of the
+	 * receives until now.
+	 */
 	bool (*is_over)(struct sh_qp *qp, uint32_t recv_count, uint64_t now);
 	void (*ask_psn)(struct sh_qp *qp, uint32_t epoch); /* SC_ACT_ASK_PSN */
 	void (*receives)(struct sh_qp *qp, uint8_t path);  /* receives are about to be laid there */
@@ -98,9 +111,15 @@ struct sh_part_move {
 			uint8_t path); /* traffic runs there from now on; 0 also at the end */
 	void (*settled)(struct sh_qp *qp, const struct sh_carrier *to,
 			const struct sp_settled *settled);
-	/* The application gets errors. unknown: number of requests of which it is not known whether they ran. */
+	/*
+	 * The application gets errors. unknown: number of requests of which it is not known
+	 * whether they ran.
+	 */
 	void (*failed)(struct sh_qp *qp, enum sc_reason reason, uint32_t unknown);
-	/* It is in ERR. failed: it got its errors from SHIFT; else from its NIC, or its peer is no more. */
+	/*
+	 * It is in ERR. failed: it got its errors from SHIFT; else from its NIC, or its peer is
+	 * no more.
+	 */
 	void (*ended)(struct sh_qp *qp, bool failed);
 };
 
@@ -108,7 +127,10 @@ struct sh_part_move {
 struct sh_part_fate {
 	void (*counts)(const struct sh_qp *qp, const struct sc_action *settle,
 		       struct sc_counts *counts);
-	/* Adds what is known to the counts, or to the requests. True: it was asked for; settling is tried again. */
+	/*
+	 * Adds what is known to the counts, or to the requests. True: it was asked for;
+	 * settling is tried again.
+	 */
 	bool (*tell)(struct sh_qp *qp, struct sp_request *requests, uint32_t n,
 		     struct sc_counts *counts);
 	/* An atomic's fate is not known. True: it was asked for. */
@@ -130,7 +152,10 @@ struct sh_part_news {
 	void (*gated)(struct sh_qp *qp, uint64_t now);	  /* sends wait behind the engine's gate */
 	void (*progressed)(
 		struct sh_qp *qp); /* a send completed on another carrier than the first */
-	/* A request may not run yet: the engine bars it (-EACCES). Returns for what it waits; a constant. */
+	/*
+	 * A request may not run yet: the engine bars it (-EACCES). Returns for what it waits; a
+	 * constant.
+	 */
 	const char *(*barred)(struct sh_qp *qp, uint64_t now);
 };
 
@@ -150,7 +175,10 @@ extern const struct sh_conn_part *const *sh_parts;
 
 /* Once, before any connection. The array lives as long as the process. */
 void sh_parts_register(const struct sh_conn_part *const *parts);
-/* What all parts need of a send queue of the connection; false: no part needs anything. Any thread. */
+/*
+ * What all parts need of a send queue of the connection; false: no part needs anything. Any
+ * thread.
+ */
 bool sh_parts_caps(const struct sh_qp *qp, struct ibv_qp_cap *cap);
 
 /* Tells all parts in their order: SH_PARTS_TELL(life.left, qp). */
@@ -161,7 +189,10 @@ bool sh_parts_caps(const struct sh_qp *qp, struct ibv_qp_cap *cap);
 				(*part_)->what(__VA_ARGS__);                                       \
 	} while (0)
 
-/* Asks the parts in their order, until one has an answer that is not 0: SH_PARTS_ASK(step.why, qp). */
+/*
+ * Asks the parts in their order, until one has an answer that is not 0: SH_PARTS_ASK(step.why,
+ * qp).
+ */
 #define SH_PARTS_ASK(what, ...)                                                                    \
 	({                                                                                         \
 		__typeof__((*sh_parts)->what(__VA_ARGS__)) answer_ = 0;                            \

@@ -19,7 +19,10 @@
 #include "shiftlib/replica/memory.h"
 #include "shiftlib/replica/reach.h"
 
-/* From this side: path k is up if its NIC is, and the peer's NIC k answers; and if memory and flushes have room. */
+/*
+ * From this side: path k is up if its NIC is, and the peer's NIC k answers; and if memory and
+ * flushes have room.
+ */
 static bool paths_up(const struct sh_qp *qp, uint8_t path)
 {
 	return qp->paths.routes[path] && sh_heartbeat_up(qp->paths.routes[path]) &&
@@ -52,8 +55,9 @@ static bool paths_suspicious(const struct sh_qp *qp, uint8_t up)
 }
 
 /*
- * Would the core begin an ordered move at once, if it is told of this path? Where a standby is made first, these come one after
- * the other by themselves; and what is done for atomics alone has no turns.
+ * Would the core begin an ordered move at once, if it is told of this path? Where a standby is
+ * made first, these come one after the other by themselves; and what is done for atomics alone
+ * has no turns.
  */
 static bool paths_asks(const struct sh_qp *qp, const struct sc_event *event, uint8_t k)
 {

@@ -11,7 +11,10 @@
 struct sh_nic;
 struct sh_qp;
 
-/* In struct sh_qp. By path, the first two written before the peer: its NIC, and the control path to it. */
+/*
+ * In struct sh_qp. By path, the first two written before the peer: its NIC, and the control
+ * path to it.
+ */
 struct sh_qp_paths {
 	uint8_t peer_nics[SC_MAX_PATHS];
 	struct sh_peer_path *routes[SC_MAX_PATHS];

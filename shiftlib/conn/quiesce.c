@@ -32,9 +32,10 @@
 #define QUIESCE_POLL_MIN_NS  (20 * SH_NS_PER_US)
 #define QUIESCE_POLL_MAX_NS  SH_NS_PER_MS
 #define QUIESCE_POLL_SICK_NS (10 * SH_NS_PER_MS)
-#define QUIESCE_DRAIN_NS     (500 * SH_NS_PER_MS) /* most that a recount waits for a look at its NIC */
-#define QUIESCE_LOOKS	     4			  /* at a command that is awaited, in its time */
-#define QUIESCE_ALIVE	     10 /* so many times longer it may take where the NIC still sends */
+/* most that a recount waits for a look at its NIC */
+#define QUIESCE_DRAIN_NS (500 * SH_NS_PER_MS)
+#define QUIESCE_LOOKS	 4  /* at a command that is awaited, in its time */
+#define QUIESCE_ALIVE	 10 /* so many times longer it may take where the NIC still sends */
 
 static struct {
 	struct quiesce_job *_Atomic finished; /* stack of those whose command has returned */
@@ -55,8 +56,9 @@ struct quiesce_job {
 };
 
 /*
- * All files of one life of a device lose it at once. So where the other one, looked at later, has not, it is
- * of another life: a device comes back when all that was made on it has been destroyed.
+ * All files of one life of a device lose it at once. So where the other one, looked at later,
+ * has not, it is of another life: a device comes back when all that was made on it has been
+ * destroyed.
  */
 static bool quiesce_life_is_over(struct sh_nic *nic)
 {
@@ -168,9 +170,9 @@ static void quiesces_read(void)
 }
 
 /*
- * The lock is not waited for: while the background thread goes over thousands of connections, their NIC
- * would stand still. Who has it now, or gets it next, finds what is left here; the background thread
- * looks a last time when it has seen sh.stopping.
+ * The lock is not waited for: while the background thread goes over thousands of connections,
+ * their NIC would stand still. Who has it now, or gets it next, finds what is left here; the
+ * background thread looks a last time when it has seen sh.stopping.
  */
 static void quiesce_done(struct sh_job *job)
 {
@@ -273,9 +275,9 @@ void sh_quiesce_context_over(const struct ibv_context *context)
 }
 
 /*
- * A sick NIC said "done" and flushed nothing, so there is no final count. It was probed again: if that took
- * the old device away, nothing can add to the count any more, which ends the wait also where both
- * NICs of a path were sick.
+ * A sick NIC said "done" and flushed nothing, so there is no final count. It was probed again:
+ * if that took the old device away, nothing can add to the count any more, which ends the wait
+ * also where both NICs of a path were sick.
  */
 void sh_quiesce_nic_reopened(const struct sh_nic *nic)
 {
@@ -331,8 +333,8 @@ static bool quiesce_unseen(const struct sh_qp *qp)
 }
 
 /*
- * The clock of a command starts with it: in line before it are those of all queue pairs. But one that hangs
- * speaks for all behind it.
+ * The clock of a command starts with it: in line before it are those of all queue pairs. But
+ * one that hangs speaks for all behind it.
  */
 static uint64_t quiesce_command_since(const struct sh_qp *qp)
 {
@@ -450,8 +452,9 @@ static bool quiesce_patient(const struct sh_qp *qp, uint64_t now)
 }
 
 /*
- * Its return is heard of, and sh_quiesce_look_awaited() looks when one takes too long: thousands that stand in
- * line look ever less often. Meanwhile the NIC gets something to send, which tells whether it hangs.
+ * Its return is heard of, and sh_quiesce_look_awaited() looks when one takes too long:
+ * thousands that stand in line look ever less often. Meanwhile the NIC gets something to send,
+ * which tells whether it hangs.
  */
 static void quiesce_await_command(struct sh_qp *qp, uint64_t now)
 {
@@ -463,7 +466,10 @@ static void quiesce_await_command(struct sh_qp *qp, uint64_t now)
 	sh_heartbeat_soon();
 }
 
-/* A NIC's command takes longer than it may: what becomes of those that wait for it, or behind it? */
+/*
+ * A NIC's command takes longer than it may: what becomes of those that wait for it, or behind
+ * it?
+ */
 void sh_quiesce_look_awaited(void)
 {
 	struct sh_qp *qp;
@@ -487,9 +493,9 @@ static bool quiesce_recount_waits(const struct sh_qp *qp, uint64_t now)
 
 /*
  * Called when a command has returned and then at short intervals. A device that is known to be
- * dead is not waited for; one that takes longer than flush_wait counts as sick, and the core goes
- * the long way (recounts). It is still looked at now and then: a flush that comes late, or a command
- * that was only slow, makes the count final after all.
+ * dead is not waited for; one that takes longer than flush_wait counts as sick, and the core
+ * goes the long way (recounts). It is still looked at now and then: a flush that comes late, or
+ * a command that was only slow, makes the count final after all.
  */
 void sh_quiesce_look(struct sh_qp *qp, uint64_t now)
 {

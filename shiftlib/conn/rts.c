@@ -83,9 +83,9 @@ static void carrier_to_rts(struct sh_qp *qp, struct sh_carrier *carrier)
 }
 
 /*
- * A device ignores doorbells before RTS: once modify has returned, the application may ring one. Where that has been left,
- * as when its NIC hangs, none is rung: the carrier to come has none before it is in RTS. One whose protection has ended is
- * not left.
+ * A device ignores doorbells before RTS: once modify has returned, the application may ring
+ * one. Where that has been left, as when its NIC hangs, none is rung: the carrier to come has
+ * none before it is in RTS. One whose protection has ended is not left.
  */
 static bool awaits_rts(const struct sh_qp *qp)
 {

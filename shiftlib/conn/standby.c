@@ -37,8 +37,8 @@
 /* ---- making: shadows of what the QP needs, the QP itself, INIT ------------------------------ */
 
 /*
- * What the application asked for. Of another vendor's device: what it got, as that rounds up otherwise; and
- * no more than what any device knows.
+ * What the application asked for. Of another vendor's device: what it got, as that rounds up
+ * otherwise; and no more than what any device knows.
  */
 static void standby_attr(const struct sh_qp *qp, bool with_parts, struct ibv_qp_init_attr_ex *attr)
 {
@@ -51,7 +51,10 @@ static void standby_attr(const struct sh_qp *qp, bool with_parts, struct ibv_qp_
 		attr->comp_mask = IBV_QP_INIT_ATTR_PD;
 	}
 	more = with_parts && sh_parts_caps(qp, &attr->cap);
-	/* a ring must be as large as the first one, which has one more with a log (qp_call_logged) */
+	/*
+	 * a ring must be as large as the first one, which has one more with a log
+	 * (qp_call_logged)
+	 */
 	attr->cap.max_send_wr += more || sp_has(dev, SP_HIDDEN_SENDS);
 }
 
@@ -111,7 +114,10 @@ static int standby_to_init(struct ibv_qp *real, const struct ibv_qp_attr *app, u
 		real, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-/* It is in INIT, and its shadows are there as long as it is; but they may have been made anew since it was taken. */
+/*
+ * It is in INIT, and its shadows are there as long as it is; but they may have been made anew
+ * since it was taken.
+ */
 static bool standby_from_pool(struct sh_standby_job *task)
 {
 	const struct sh_carrier *ahead = &task->ahead;
@@ -227,8 +233,9 @@ static void standby_tell(struct sh_qp *qp, const struct sh_carrier *carrier)
 }
 
 /*
- * The peer gets the address when it has heard of all keys of the replica: so it cannot be READY, and
- * move, with keys of an earlier incarnation of the NIC, which name other memory by now.
+ * The peer gets the address when it has heard of all keys of the replica: so it cannot be
+ * READY, and move, with keys of an earlier incarnation of the NIC, which name other memory by
+ * now.
  */
 static void standby_tell_or_wait(struct sh_qp *qp, struct sh_carrier *carrier)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* A real QP for a connection is made, or connected, by the worker of its NIC: standby.c, and pool.c ahead. */
+/*
+ * A real QP for a connection is made, or connected, by the worker of its NIC: standby.c, and
+ * pool.c ahead.
+ */
 #ifndef SHIFTLIB_CONN_STANDBY_JOB_H
 #define SHIFTLIB_CONN_STANDBY_JOB_H
 
@@ -35,7 +38,10 @@ struct sh_standby_job {
 	const char *why; /* NULL: it worked */
 };
 
-/* Lock held: what the worker needs to know of the connection. Before: path, nic, and address for connecting. */
+/*
+ * Lock held: what the worker needs to know of the connection. Before: path, nic, and address
+ * for connecting.
+ */
 void sh_standby_job_capture(struct sh_standby_job *task, struct sh_qp *qp);
 /* job.fn: shadows of what the QP needs, the QP, INIT. Else `why`, and no QP is left. */
 void sh_standby_job_make(struct sh_job *job);

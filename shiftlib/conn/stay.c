@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Waiting out a flap: sends withheld on the carrier in use, and what of them may not be repeated. */
+/*
+ * Waiting out a flap: sends withheld on the carrier in use, and what of them may not be
+ * repeated.
+ */
 #include <stdlib.h>
 #include "providers/engine.h"
 #include "shiftlib/base/log.h"
@@ -25,7 +28,10 @@ static bool stay_untold(const struct sh_qp *qp, const struct sp_request *info, u
 	return !sc_uid_decides(&info[i], &fate) && !SH_PARTS_ASK(fate.would_tell, qp, info, n, i);
 }
 
-/* It may not run again, and nobody could tell whether it ran: an atomic, or a READ before a fenced request. */
+/*
+ * It may not run again, and nobody could tell whether it ran: an atomic, or a READ before a
+ * fenced request.
+ */
 static bool stay_unrepeatable(const struct sh_qp *qp, const struct sp_request *info, uint32_t n)
 {
 	bool read = false;
@@ -60,8 +66,9 @@ static void stay_look(struct sh_qp *qp, uint32_t number)
 }
 
 /*
- * A peer that is halted answers nothing, and nobody but the log can say so. One line for all connections to it, and not
- * again for some time: neither a thousand connections nor a peer that stays halted fills the log.
+ * A peer that is halted answers nothing, and nobody but the log can say so. One line for all
+ * connections to it, and not again for some time: neither a thousand connections nor a peer
+ * that stays halted fills the log.
  */
 void sh_stay_say_unanswered(struct sh_qp *qp, uint64_t now)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What keeps an application's traffic apart from others' on the wire: its partition (P_Key), on Ethernet
- * the VLAN of its GID. A standby has the same, by value, or is not made.
+ * What keeps an application's traffic apart from others' on the wire: its partition (P_Key), on
+ * Ethernet the VLAN of its GID. A standby has the same, by value, or is not made.
  */
 #ifndef SHIFTLIB_CONN_TENANT_H
 #define SHIFTLIB_CONN_TENANT_H
@@ -30,7 +30,10 @@ struct sh_tenant_place {
 };
 
 struct sh_tenant sh_tenant_of(const struct sh_qp *qp); /* lock held */
-/* On the NIC's worker; @own: a copy of its address. NULL, or why a queue pair there would leave the tenant. */
+/*
+ * On the NIC's worker; @own: a copy of its address. NULL, or why a queue pair there would leave
+ * the tenant.
+ */
 const char *sh_tenant_find(const struct sh_tenant *tenant, struct sh_nic *nic,
 			   const struct sh_address *own, struct sh_tenant_place *place);
 /* Of a standby's two ends. NULL, or why they do not belong together. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Ordered moves of many connections, when a NIC is drained or comes back, take turns. One that moves stands still until its
- * queue pair on the NIC that it leaves has stopped, and those stop one after the other: if all began at once, each would
- * stand still until the last was done. So TURNS are on their way at a time, and the others carry their traffic meanwhile.
- * A turn goes on to the next after TURN_NS, whatever has become of the one that has it: it may be waiting for a peer that
- * is gone. Lock held.
+ * Ordered moves of many connections, when a NIC is drained or comes back, take turns. One that
+ * moves stands still until its queue pair on the NIC that it leaves has stopped, and those stop
+ * one after the other: if all began at once, each would stand still until the last was done. So
+ * TURNS are on their way at a time, and the others carry their traffic meanwhile. A turn goes
+ * on to the next after TURN_NS, whatever has become of the one that has it: it may be waiting
+ * for a peer that is gone. Lock held.
  */
 #ifndef SHIFTLIB_CONN_TURN_H
 #define SHIFTLIB_CONN_TURN_H

@@ -27,9 +27,9 @@ static bool user_connected(const struct sh_qp *qp)
 }
 
 /*
- * A datagram to a dead NIC never completes, nor does a request of UC, or of an RC connection that cannot move: the event is
- * their only sign. One whose peer has closed it when it had moved lives on where it is, and knows of nothing, until it
- * has errors.
+ * A datagram to a dead NIC never completes, nor does a request of UC, or of an RC connection
+ * that cannot move: the event is their only sign. One whose peer has closed it when it had
+ * moved lives on where it is, and knows of nothing, until it has errors.
  */
 static enum sh_user user_of(const struct sh_qp *qp)
 {
@@ -37,7 +37,8 @@ static enum sh_user user_of(const struct sh_qp *qp)
 		return SH_USER_MASKED;
 	if (!user_connected(qp))
 		return SH_USER_NONE;
-	return qp->sp && qp->active->epoch && qp->app.state != IBV_QPS_ERR ? SH_USER_MASKED : SH_USER_BYSTANDER;
+	return qp->sp && qp->active->epoch && qp->app.state != IBV_QPS_ERR ? SH_USER_MASKED
+									   : SH_USER_BYSTANDER;
 }
 
 /* Place 0 is of ports that are not known. */

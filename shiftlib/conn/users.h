@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What each queue pair has to do with a fault of its context's NIC, counted by context and port. Lock held. */
+/*
+ * What each queue pair has to do with a fault of its context's NIC, counted by context and
+ * port. Lock held.
+ */
 #ifndef SHIFTLIB_CONN_USERS_H
 #define SHIFTLIB_CONN_USERS_H
 

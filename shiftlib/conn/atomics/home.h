@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Which NIC runs atomics of connections (core/home.h): messages, evidence, the engine's bar. Lock held. */
+/*
+ * Which NIC runs atomics of connections (core/home.h): messages, evidence, the engine's bar.
+ * Lock held.
+ */
 #ifndef SHIFTLIB_CONN_ATOMICS_HOME_H
 #define SHIFTLIB_CONN_ATOMICS_HOME_H
 
@@ -20,7 +23,10 @@ void sh_home_tell(struct sh_qp *qp);
 const char *sh_home_why(const struct sh_qp *qp); /* its own wait; NULL: they do not */
 
 /* home_group.c: who responds */
-/* The application sets attributes of its own QP, driven or not: what may not be set now is left out. Behind it: done. */
+/*
+ * The application sets attributes of its own QP, driven or not: what may not be set now is left
+ * out. Behind it: done.
+ */
 void sh_home_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int *mask);
 void sh_home_modified(struct sh_qp *qp);
 /* The same of one that SHIFT has no record of, before the command. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The file of a board. One process at a time has the lock of its first byte; each has the lock of another one for
- * as long as it sits there. They are locks of open files, so that they end with the process, however it dies: of
- * the second kind the child of a fork has its part, as it has of the queue pairs.
+ * The file of a board. One process at a time has the lock of its first byte; each has the lock
+ * of another one for as long as it sits there. They are locks of open files, so that they end
+ * with the process, however it dies: of the second kind the child of a fork has its part, as it
+ * has of the queue pairs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -64,13 +65,19 @@ struct sh_home_board {
 	struct board_wait away, held; /* for another process' atomics; for the lock */
 };
 
-/* For changes of all boards, and their removal. Never closed: an event that was read may name it. */
+/*
+ * For changes of all boards, and their removal. Never closed: an event that was read may name
+ * it.
+ */
 static struct {
 	int fd; /* -1: not made, or deaf */
 	struct sh_handler handler;
 } ears = { .fd = -1 };
 
-/* ---- locks --------------------------------------------------------------------------------------- */
+/*
+ * ---- locks
+ * ---------------------------------------------------------------------------------------
+ */
 
 static bool board_lock(int fd, short type, uint32_t byte)
 {
@@ -112,7 +119,10 @@ static uint32_t board_presence(uint32_t place)
 	return 1 + place;
 }
 
-/* ---- who is gone --------------------------------------------------------------------------------- */
+/*
+ * ---- who is gone
+ * ---------------------------------------------------------------------------------
+ */
 
 static uint64_t board_pid_ns(void)
 {
@@ -187,7 +197,10 @@ static void board_clear_dead(struct sh_home_board *b)
 	}
 }
 
-/* ---- joining ------------------------------------------------------------------------------------- */
+/*
+ * ---- joining
+ * -------------------------------------------------------------------------------------
+ */
 
 static bool board_sit_at(struct sh_home_board *b, uint32_t place)
 {
@@ -397,7 +410,10 @@ static struct sh_home_board *board_of(struct sh_home_board **at, const struct sh
 	return *at;
 }
 
-/* ---- the NICs ------------------------------------------------------------------------------------ */
+/*
+ * ---- the NICs
+ * ------------------------------------------------------------------------------------
+ */
 
 static int board_number(struct board_file *file, const char *name)
 {
@@ -439,7 +455,10 @@ static struct sh_home_board *board_begin(struct sh_home_board **at, const struct
 	return b;
 }
 
-/* ---- what home.c asks ---------------------------------------------------------------------------- */
+/*
+ * ---- what home.c asks
+ * ----------------------------------------------------------------------------
+ */
 
 bool sh_home_board_enter(struct sh_home_board **at, const struct sh_ctx *ctx)
 {
@@ -474,7 +493,10 @@ static bool board_waits(struct board_wait *wait)
 	return true;
 }
 
-/* Who has the lock of an open file is not told: a process that was stopped while it had it, as it is held for some calls only. */
+/*
+ * Who has the lock of an open file is not told: a process that was stopped while it had it, as
+ * it is held for some calls only.
+ */
 static void board_say_held(struct sh_home_board *b)
 {
 	if (board_waits(&b->held))

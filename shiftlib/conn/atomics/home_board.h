@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * SHIFT_ATOMIC_GROUP: the processes of this host that share memory under atomics, and the boards on which they
- * agree (core/home_board.h): a file in the run directory for each default NIC, which all of them have mapped.
- * Lock held.
+ * SHIFT_ATOMIC_GROUP: the processes of this host that share memory under atomics, and the
+ * boards on which they agree (core/home_board.h): a file in the run directory for each default
+ * NIC, which all of them have mapped. Lock held.
  */
 #ifndef SHIFTLIB_CONN_ATOMICS_HOME_BOARD_H
 #define SHIFTLIB_CONN_ATOMICS_HOME_BOARD_H
@@ -17,15 +17,18 @@ struct sh_home_board; /* NULL: not joined yet */
 /* A member of that default NIC is about to be connected. False: it must not take atomics yet. */
 bool sh_home_board_enter(struct sh_home_board **board, const struct sh_ctx *ctx);
 /*
- * sc_home_step() among all processes. ctx: of some member, or NULL. False: nothing was done, and nobody may be told
- * anything. busy: of all together.
+ * sc_home_step() among all processes. ctx: of some member, or NULL. False: nothing was done,
+ * and nobody may be told anything. busy: of all together.
  */
 bool sh_home_board_step(struct sh_home_board **board, const struct sh_ctx *ctx,
 			struct sc_home_group *group, bool *busy);
 bool sh_home_boards_deaf(void); /* nobody tells this process when another has changed something */
 /* How many processes sit there. */
 uint32_t sh_home_board_processes(const struct sh_home_board *board);
-/* In the child of a fork: the parent sits there, and goes on sitting there as long as its queue pairs are open. */
+/*
+ * In the child of a fork: the parent sits there, and goes on sitting there as long as its queue
+ * pairs are open.
+ */
 void sh_home_board_abandon(struct sh_home_board *board);
 
 #endif

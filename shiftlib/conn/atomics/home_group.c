@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Which NIC runs atomics: the groups of connections that share a default NIC, at the end that responds. */
+/*
+ * Which NIC runs atomics: the groups of connections that share a default NIC, at the end that
+ * responds.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include "shiftlib/base/list.h"
@@ -52,7 +55,10 @@ static struct home_group *home_group(const struct sh_qp *qp)
 	return qp->ctx && qp->ctx->nic ? &homes.group[qp->ctx->nic->index] : NULL;
 }
 
-/* Connections of other processes, on the same memory, are where they were connected: there all atomics run. */
+/*
+ * Connections of other processes, on the same memory, are where they were connected: there all
+ * atomics run.
+ */
 static bool home_fixed(const struct home_group *group)
 {
 	return sh.config.atomic_home == SH_ATOMIC_HOME_FIXED || group->split;
@@ -65,7 +71,10 @@ void sh_home_due(void)
 		sh_wake_at(sh_now_ns());
 }
 
-/* ---- the group: what is ------------------------------------------------------------------------ */
+/*
+ * ---- the group: what is
+ * ------------------------------------------------------------------------
+ */
 
 static bool home_connected(enum ibv_qp_state state)
 {
@@ -78,7 +87,10 @@ static bool home_takes_atomics(unsigned int access_flags)
 	return access_flags & IBV_ACCESS_REMOTE_ATOMIC;
 }
 
-/* Is it one to which atomics may come, if it has the right to them? Of direct verbs: a DC target. */
+/*
+ * Is it one to which atomics may come, if it has the right to them? Of direct verbs: a DC
+ * target.
+ */
 static bool home_serves(const struct ibv_qp *real)
 {
 	return real->qp_type == IBV_QPT_RC || real->qp_type == IBV_QPT_XRC_RECV ||
@@ -96,8 +108,9 @@ static bool home_is_member(const struct sh_qp *qp)
 }
 
 /*
- * To which it may be moved: up at both ends, and wanted empty by no operator. Where the peer's group is at home
- * is another thing (core/home.h): two that took it for that would keep each other away from their default NICs for ever.
+ * To which it may be moved: up at both ends, and wanted empty by no operator. Where the peer's
+ * group is at home is another thing (core/home.h): two that took it for that would keep each
+ * other away from their default NICs for ever.
  */
 static uint8_t home_ok(const struct sh_qp *qp)
 {
@@ -196,7 +209,10 @@ static uint32_t home_gather(struct home_group *group)
 	return n;
 }
 
-/* ---- the group: what follows ------------------------------------------------------------------- */
+/*
+ * ---- the group: what follows
+ * -------------------------------------------------------------------
+ */
 
 /* May atomics come to it on the default NIC, unasked? */
 static bool home_lets_in(struct home_group *group, const struct sh_ctx *ctx)
@@ -277,7 +293,10 @@ static void home_run_group(struct home_group *group)
 	homes.busy |= group->busy;
 }
 
-/* Before anything may be granted elsewhere; and, to tell the operator in time, when the set-up pauses. */
+/*
+ * Before anything may be granted elsewhere; and, to tell the operator in time, when the set-up
+ * pauses.
+ */
 static void homes_look_at_regions(void)
 {
 	struct home_group *group;
@@ -346,7 +365,10 @@ const struct sh_module sh_homes_module = {
 	.next_timer = homes_next_timer,
 };
 
-/* ---- what happens ------------------------------------------------------------------------------ */
+/*
+ * ---- what happens
+ * ------------------------------------------------------------------------------
+ */
 
 static void home_forget(struct sh_qp *qp)
 {
@@ -392,8 +414,9 @@ static void home_say_shut(const struct sh_qp *qp)
 }
 
 /*
- * Before it is introduced its peer cannot be told that it must ask; that of one which is not driven never can.
- * So while atomics of the group are not at home on the default NIC, it is connected without the right to them.
+ * Before it is introduced its peer cannot be told that it must ask; that of one which is not
+ * driven never can. So while atomics of the group are not at home on the default NIC, it is
+ * connected without the right to them.
  */
 void sh_home_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int *mask)
 {

@@ -40,7 +40,10 @@ static const struct sh_maps *shared_maps(void)
 	return &shared.maps;
 }
 
-/* A buffer of a device has no address; a window may give the right to atomics where its region has none. */
+/*
+ * A buffer of a device has no address; a window may give the right to atomics where its region
+ * has none.
+ */
 static bool shared_region(const struct sh_mr *mr)
 {
 	return (mr->access & (IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND)) && !mr->dmabuf &&

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Atomics on memory that other processes may have too (MAP_SHARED), where nobody has named them. Lock held. */
+/*
+ * Atomics on memory that other processes may have too (MAP_SHARED), where nobody has named
+ * them. Lock held.
+ */
 #ifndef SHIFTLIB_CONN_ATOMICS_HOME_SHARED_H
 #define SHIFTLIB_CONN_ATOMICS_HOME_SHARED_H
 

@@ -7,7 +7,10 @@
 #include <stdint.h>
 #include "shiftlib/core/home.h"
 
-/* In struct sh_qp. Both ends may do atomics: it is who requests, and a member of this end's group. */
+/*
+ * In struct sh_qp. Both ends may do atomics: it is who requests, and a member of this end's
+ * group.
+ */
 struct sh_qp_home {
 	struct sc_home_user user;
 	struct sc_home_member member;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Both ends of the question what a word holds. It may be asked and answered as often as messages are lost: behind the
- * quiesce of the carrier that the requests lie in, the answer that counts does not change any more (core/owner.c). The one
- * who answers sees to that, and that the word is one that the asker could have reached by an atomic itself.
+ * Both ends of the question what a word holds. It may be asked and answered as often as
+ * messages are lost: behind the quiesce of the carrier that the requests lie in, the answer
+ * that counts does not change any more (core/owner.c). The one who answers sees to that, and
+ * that the word is one that the asker could have reached by an atomic itself.
  */
 #include <stdlib.h>
 #include <sys/uio.h>
@@ -152,7 +153,10 @@ static bool words_quiesced(const struct sh_qp *qp, uint32_t carrier)
 	return (int32_t)(carrier - c->epoch) < 0 && (c->move == SC_MOVE_NONE || c->count_final);
 }
 
-/* Through the kernel, which says so if the application has taken the pages away. Others may write it just now. */
+/*
+ * Through the kernel, which says so if the application has taken the pages away. Others may
+ * write it just now.
+ */
 static bool words_load(uint64_t at, uint64_t *value)
 {
 	uint64_t again;

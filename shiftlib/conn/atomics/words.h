@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The words that compare-and-swaps of unknown fate have changed or not (SHIFT_ATOMICS=owner, core/owner.c): asked of
- * the peer's SHIFT when it has quiesced, which reads its own memory. Lock held.
+ * The words that compare-and-swaps of unknown fate have changed or not (SHIFT_ATOMICS=owner,
+ * core/owner.c): asked of the peer's SHIFT when it has quiesced, which reads its own memory.
+ * Lock held.
  */
 #ifndef SHIFTLIB_CONN_ATOMICS_WORDS_H
 #define SHIFTLIB_CONN_ATOMICS_WORDS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * While the application sets up (loop/setup.h) its connections are not introduced, so that no standby is
- * made of them, and the regions of a context that has none yet are not registered elsewhere. One that
- * carries traffic meanwhile does not wait.
+ * While the application sets up (loop/setup.h) its connections are not introduced, so that no
+ * standby is made of them, and the regions of a context that has none yet are not registered
+ * elsewhere. One that carries traffic meanwhile does not wait.
  */
 #include "providers/engine.h"
 #include "shiftlib/base/list.h"

@@ -39,8 +39,9 @@
 #define INTRO_PATIENCE_NS (5 * SH_NS_PER_S) /* then it is said that the peer does not show up */
 #define INTRO_OPEN_NS                                                                              \
 	(2 * SH_NS_PER_S) /* a further backup that takes longer to open is told later */
-#define INTRO_AGAIN_NS	  (5 * SH_NS_PER_S) /* an entry that nobody has answered is written again */
-#define INTRO_RARE_NS	  (30 * SH_NS_PER_S) /* a store that lost all has the entries again by then */
+#define INTRO_AGAIN_NS (5 * SH_NS_PER_S) /* an entry that nobody has answered is written again */
+/* a store that lost all has the entries again by then */
+#define INTRO_RARE_NS	  (30 * SH_NS_PER_S)
 #define INTRO_NEWS_MIN_NS (10 * SH_NS_PER_MS) /* between looks at hints, doubling */
 #define INTRO_NEWS_MAX_NS SH_NS_PER_S
 
@@ -54,7 +55,10 @@ static void intro_learn(struct sh_peer *peer, const struct kv_addr *addr)
 
 	if (addr->nic >= SH_MAX_NICS || !addr->ctrl_qpn)
 		return;
-	/* While it has connections it tells itself where it is: no record of one leads the others away. */
+	/*
+	 * While it has connections it tells itself where it is: no record of one leads the
+	 * others away.
+	 */
 	if (peer->conns && peer->heard_at && sh_peer_nic(peer, addr->nic)->revision)
 		return;
 	memcpy(address.gid, addr->gid, sizeof(address.gid));
@@ -150,7 +154,10 @@ static bool intro_leads(const struct sh_qp *qp)
 	return qp->conn_id >= qp->other.conn;
 }
 
-/* An entry that was left over may have named another instance, by whose number this end led, or did not. */
+/*
+ * An entry that was left over may have named another instance, by whose number this end led, or
+ * did not.
+ */
 static bool intro_core_knows(const struct sh_qp *qp)
 {
 	return qp->core.peer.introduced && qp->intro.introduced_to == qp->peer->instance;
@@ -216,12 +223,12 @@ enum intro_found {
 };
 
 /*
- * Put and look go to the store in order: whoever of two peers comes later finds the record of the
- * first, and speaks to it, with a number that only the record has (intro_news). So
- * a few looks are enough, ever further apart: at once and 1, 5, 21, 85, 341 ms, 1.4, 5.5, 21.8 s after,
- * nine times in 30 s; then only along with renewals (every 20 s), each time after four times as long,
- * five times more in a day. Most peers that are absent run without SHIFT. The looks never end
- * altogether, as records may be taken away by others.
+ * Put and look go to the store in order: whoever of two peers comes later finds the record of
+ * the first, and speaks to it, with a number that only the record has (intro_news). So a few
+ * looks are enough, ever further apart: at once and 1, 5, 21, 85, 341 ms, 1.4, 5.5, 21.8 s
+ * after, nine times in 30 s; then only along with renewals (every 20 s), each time after four
+ * times as long, five times more in a day. Most peers that are absent run without SHIFT. The
+ * looks never end altogether, as records may be taken away by others.
  */
 static uint64_t intro_interval_ns(const struct sh_qp *qp, enum intro_found found)
 {
@@ -389,7 +396,10 @@ bool sh_intro_fill(struct sh_qp *qp, struct sh_intro_item *item)
 {
 	*item = (struct sh_intro_item){ .conn_id = qp->conn_id, .nonce = qp->nonce };
 	item->get = !qp->other.heard && sh_now_ns() >= qp->intro.look_at;
-	/* The store may have lost it, or its lease ended: renewed, also before the peer shows up. */
+	/*
+	 * The store may have lost it, or its lease ended: renewed, also before the peer shows
+	 * up.
+	 */
 	item->put = !qp->intro.published || sh_now_ns() >= qp->intro.put_again_at;
 	sh_intro_record(qp, &item->own);
 	if (sh_intro_keys(qp, item) || !item->n_own) {

@@ -32,7 +32,10 @@ extern struct sh_intros sh_intros;
 
 void sh_intro_start(struct sh_qp *qp);
 
-/* At exit, before sh.stopping is set: its worker, which is given nothing any more; NULL: there was none. */
+/*
+ * At exit, before sh.stopping is set: its worker, which is given nothing any more; NULL: there
+ * was none.
+ */
 struct sh_worker *sh_intros_take_worker(void);
 
 extern const struct sh_module sh_intros_module;

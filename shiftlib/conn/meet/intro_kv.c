@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Questions to the KV, many in one round trip. Connections stand in line; whenever the KV's thread is
- * free it takes all that are there, up to a batch, so a store that is slow is asked less often and
- * for more. sh_intros.kv is that thread's alone.
+ * Questions to the KV, many in one round trip. Connections stand in line; whenever the KV's
+ * thread is free it takes all that are there, up to a batch, so a store that is slow is asked
+ * less often and for more. sh_intros.kv is that thread's alone.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -308,7 +308,10 @@ static void batch_answer(struct batch *b)
 	sh_kick();
 }
 
-/* At the end of the process the last withdrawals are still asked for, and nobody is left to answer. */
+/*
+ * At the end of the process the last withdrawals are still asked for, and nobody is left to
+ * answer.
+ */
 static void line_run(struct sh_job *job)
 {
 	struct batch *b = malloc(sizeof(*b));

@@ -35,7 +35,10 @@ int sh_intro_own_keys(const struct sh_qp *qp, char keys[2][KV_KEY_MAX + 1], int 
 int sh_intro_keys(const struct sh_qp *qp, struct sh_intro_item *item);
 void sh_intro_record(const struct sh_qp *qp, struct kv_record *record);
 
-/* intro.c; lock held. fill: false if there is nothing to ask after all. error: of the KV's calls. */
+/*
+ * intro.c; lock held. fill: false if there is nothing to ask after all. error: of the KV's
+ * calls.
+ */
 bool sh_intro_fill(struct sh_qp *qp, struct sh_intro_item *item);
 /* How often the store was contacted anew; 0: it was not. One that was may have lost what it had. */
 void sh_intro_contact(uint32_t contacts);

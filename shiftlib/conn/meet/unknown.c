@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Now and then the keys of what is outstanding are held against those that are known on the standby's NIC.
- * One that stays unknown was registered past SHIFT: behind a move its requests could not run. A key that is
- * on its way here (a region that is being registered there, or that the peer is about to tell of) is
- * unknown for a moment, and so may be one that comes and goes with each message: one sighting says nothing.
- * Who is suspected is looked at in each round, and acquitted once anybody has told of the key. Requests that
- * lie in the ring of old may be done, and their memory free.
+ * Now and then the keys of what is outstanding are held against those that are known on the
+ * standby's NIC. One that stays unknown was registered past SHIFT: behind a move its requests
+ * could not run. A key that is on its way here (a region that is being registered there, or
+ * that the peer is about to tell of) is unknown for a moment, and so may be one that comes and
+ * goes with each message: one sighting says nothing. Who is suspected is looked at in each
+ * round, and acquitted once anybody has told of the key. Requests that lie in the ring of old
+ * may be done, and their memory free.
  */
 #include "providers/engine.h"
 #include "shiftlib/base/keymap.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Memory keys in use that SHIFT does not know: such a connection must not be called protected. Lock held. */
+/*
+ * Memory keys in use that SHIFT does not know: such a connection must not be called protected.
+ * Lock held.
+ */
 #ifndef SHIFTLIB_CONN_MEET_UNKNOWN_H
 #define SHIFTLIB_CONN_MEET_UNKNOWN_H
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A READ by a loopback QP is how a program makes sure of what its NIC has
- * written (NCCL: to a GPU): nothing that the NIC reads passes what it wrote before. While receives of
- * the same context come over other NICs, such a READ waits behind the engine's gate until those have
+ * A READ by a loopback QP is how a program makes sure of what its NIC has written (NCCL: to a
+ * GPU): nothing that the NIC reads passes what it wrote before. While receives of the same
+ * context come over other NICs, such a READ waits behind the engine's gate until those have
  * read as well, by queue pairs of SHIFT's own there, and completes only then.
  *
  * The gate is shut before the first receive can come over another NIC. A NIC that no connection
- * receives from any more needs no READ: its queue pairs were taken to ERR, behind what they wrote.
+ * receives from any more needs no READ: its queue pairs were taken to ERR, behind what they
+ * wrote.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -455,7 +456,10 @@ static bool only_reads_of_few_bytes(const struct sp_request *info, uint32_t n)
 	return i == n;
 }
 
-/* What the NIC had taken in before the quiesce began is in memory: a READ by another NIC sees it. */
+/*
+ * What the NIC had taken in before the quiesce began is in memory: a READ by another NIC sees
+ * it.
+ */
 static bool loopback_old_enough(const struct sh_qp *qp, uint64_t now)
 {
 	return now - qp->quiesce.begun >=
@@ -463,14 +467,14 @@ static bool loopback_old_enough(const struct sh_qp *qp, uint64_t now)
 }
 
 /*
- * All that comes to a loopback QP is what the QP has sent. So the count is final, whatever the NIC
- * does, when all receives have come that the QP's own requests consume, and no request that could
- * consume one or change memory at the far end is outstanding.
+ * All that comes to a loopback QP is what the QP has sent. So the count is final, whatever the
+ * NIC does, when all receives have come that the QP's own requests consume, and no request that
+ * could consume one or change memory at the far end is outstanding.
  *
- * READs may be outstanding: they can run again, as nobody counts them. But the NIC may go on one
- * day, before it obeys the command that stops the QP, and write once more what they bring. By a READ
- * of a few bytes (NCCL: one) a program orders what the NIC wrote, and has no use for the bytes. A
- * longer one waits until the NIC obeys or is cut off from memory.
+ * READs may be outstanding: they can run again, as nobody counts them. But the NIC may go on
+ * one day, before it obeys the command that stops the QP, and write once more what they bring.
+ * By a READ of a few bytes (NCCL: one) a program orders what the NIC wrote, and has no use for
+ * the bytes. A longer one waits until the NIC obeys or is cut off from memory.
  */
 static bool loopback_is_over(struct sh_qp *qp, uint32_t recv_count, uint64_t now)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* READs of loopback QPs, which are connected to themselves, on every NIC that receives. Lock held. */
+/*
+ * READs of loopback QPs, which are connected to themselves, on every NIC that receives. Lock
+ * held.
+ */
 #ifndef SHIFTLIB_CONN_PARTS_LOOPBACK_H
 #define SHIFTLIB_CONN_PARTS_LOOPBACK_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Queue pairs made ahead to INIT, for connections that rest without a standby (SHIFT_LAZY=pool). Lock held. */
+/*
+ * Queue pairs made ahead to INIT, for connections that rest without a standby
+ * (SHIFT_LAZY=pool). Lock held.
+ */
 #ifndef SHIFTLIB_CONN_PARTS_POOL_H
 #define SHIFTLIB_CONN_PARTS_POOL_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What an application changes of a connected QP (IBA: RTS to RTS) holds for its carriers too, before
- * its modify returns: a right that was taken away must not come back with a move. A carrier whose
- * NIC does not say that it obeyed is given up.
+ * What an application changes of a connected QP (IBA: RTS to RTS) holds for its carriers too,
+ * before its modify returns: a right that was taken away must not come back with a move. A
+ * carrier whose NIC does not say that it obeyed is given up.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -11,8 +11,8 @@ struct sh_qp;
 #define SH_RIGHTS (IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER)
 
 /*
- * The application has set those of mask, which are recorded: its carriers get them, or are given up,
- * before this returns. Lock held, given up meanwhile.
+ * The application has set those of mask, which are recorded: its carriers get them, or are
+ * given up, before this returns. Lock held, given up meanwhile.
  */
 void sh_rights_follow(struct sh_qp *qp, int mask);
 /* Its own QP gets the rights that the application gave it; in the background. */

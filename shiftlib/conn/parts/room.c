@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Room for flushes in the program's completion queues. A ring that direct verbs may have given to the program is not taken from
- * it: a queue is made larger only when the program has posted or polled through the verbs, since it may not do both, or has no direct verbs.
+ * Room for flushes in the program's completion queues. A ring that direct verbs may have given
+ * to the program is not taken from it: a queue is made larger only when the program has posted
+ * or polled through the verbs, since it may not do both, or has no direct verbs.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -328,7 +329,10 @@ static void room_make(struct sh_qp *qp, struct sh_cq *cq)
 		room_begin(cq, size);
 }
 
-/* There is something that could be flushed into the program's queues: a connection that has moved completes in SHIFT's own. */
+/*
+ * There is something that could be flushed into the program's queues: a connection that has
+ * moved completes in SHIFT's own.
+ */
 static bool room_matters(const struct sh_qp *qp)
 {
 	return qp->core.guarded && !qp->active->epoch && sp_qp_posted(qp->sp);

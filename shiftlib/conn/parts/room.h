@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Places in the program's completion queues for what a move lets complete there: each connection takes them before it may be
- * guarded, and a queue that has too few is made larger, or its connection is not protected. Lock held.
+ * Places in the program's completion queues for what a move lets complete there: each
+ * connection takes them before it may be guarded, and a queue that has too few is made larger,
+ * or its connection is not protected. Lock held.
  */
 #ifndef SHIFTLIB_CONN_PARTS_ROOM_H
 #define SHIFTLIB_CONN_PARTS_ROOM_H
@@ -14,7 +15,10 @@ struct sh_qp;
 
 void sh_room_add(struct sh_qp *qp);    /* the engine drives it */
 void sh_room_remove(struct sh_qp *qp); /* and does so no more */
-/* A queue pair has come on its queues: if that makes one short, it is mended at once. Lock given up meanwhile. */
+/*
+ * A queue pair has come on its queues: if that makes one short, it is mended at once. Lock
+ * given up meanwhile.
+ */
 void sh_room_mend(struct sh_qp *qp);
 /* It could not be made larger: connections that have no room any more lose their protection. */
 void sh_room_refuse(struct sh_cq *cq);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Each NIC has the connections that this process has on it, whoever leads them: what the leader of one
- * deals counts for the NICs of both ends.
+ * Each NIC has the connections that this process has on it, whoever leads them: what the leader
+ * of one deals counts for the NICs of both ends.
  */
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/part.h"

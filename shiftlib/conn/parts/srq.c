@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Where the receives of a shared receive queue go. The engine hands them to the queues that carriers
- * take from; here is decided when a queue that nobody takes from any more gives back what it has.
+ * Where the receives of a shared receive queue go. The engine hands them to the queues that
+ * carriers take from; here is decided when a queue that nobody takes from any more gives back
+ * what it has.
  */
 #include <errno.h>
 #include "providers/engine.h"
@@ -25,7 +26,10 @@
 
 #define SRQ_RETRY_NS	 SH_NS_PER_MS
 #define SRQ_RETRY_MAX_NS (100 * SH_NS_PER_MS)
-/* Receives wait so long on a NIC that all have left, for queue pairs that are being set up there. */
+/*
+ * Receives wait so long on a NIC that all have left, for queue pairs that are being set up
+ * there.
+ */
 #define SRQ_CONNECT_NS (500 * SH_NS_PER_MS)
 /* A NIC that has died may still write so long, if nothing tells that it is cut off. */
 #define SRQ_DEAD_NS (500 * SH_NS_PER_MS)
@@ -87,8 +91,8 @@ static void srq_lose_standbys(struct sh_srq *srq, const struct sh_shadow_srq *sh
 }
 
 /*
- * A queue pair that is not connected yet would lose its queue. If the NIC is dead, that does not matter
- * any more.
+ * A queue pair that is not connected yet would lose its queue. If the NIC is dead, that does
+ * not matter any more.
  */
 static bool srq_set_up_for(const struct sh_srq *srq)
 {
@@ -115,8 +119,9 @@ static bool srq_own_awaited(struct sh_srq *srq)
 /* ---- a NIC that is dead, and those that do not leave it -------------------------------------- */
 
 /*
- * A queue pair that SHIFT does not move, or whose connection has ended, stays where it is. Nothing comes there any more, so
- * what lies there is given to the others, too: on stock the same receives would serve them.
+ * A queue pair that SHIFT does not move, or whose connection has ended, stays where it is.
+ * Nothing comes there any more, so what lies there is given to the others, too: on stock the
+ * same receives would serve them.
  */
 
 static bool srq_nic_dead(const struct sh_srq *srq, const struct sh_shadow_srq *shadow)
@@ -127,8 +132,9 @@ static bool srq_nic_dead(const struct sh_srq *srq, const struct sh_shadow_srq *s
 }
 
 /*
- * It has written all that it ever will. incarnation: of the NIC when its queue pairs were made. Of some devices nobody can say;
- * what such a one received before it said that it was dead has been written by then.
+ * It has written all that it ever will. incarnation: of the NIC when its queue pairs were made.
+ * Of some devices nobody can say; what such a one received before it said that it was dead has
+ * been written by then.
  */
 static bool srq_nic_silent(struct sh_srq *srq, struct sh_shadow_srq *shadow, uint32_t incarnation)
 {
@@ -149,7 +155,10 @@ static const struct sh_shadow_srq *srq_carrier_on(const struct sh_qp *qp,
 	return carrier == &qp->carriers.own ? qp->own.srq : carrier->srq;
 }
 
-/* Does that queue pair hinder? One that is protected leaves by itself; of the others all completions have to be known. */
+/*
+ * Does that queue pair hinder? One that is protected leaves by itself; of the others all
+ * completions have to be known.
+ */
 static bool srq_qp_hinders(struct sh_srq *srq, struct sh_shadow_srq *shadow, struct sh_qp *qp)
 {
 	const struct sh_carrier *at = qp->receiving ? qp->receiving : qp->active;
@@ -285,8 +294,8 @@ static void srq_collect(struct sh_srq *srq)
 }
 
 /*
- * While receives are spread over several NICs, the limit is checked when a completion is taken. An application that
- * waits for the event need not poll until it comes, so SHIFT looks for it.
+ * While receives are spread over several NICs, the limit is checked when a completion is taken.
+ * An application that waits for the event need not poll until it comes, so SHIFT looks for it.
  */
 static void srq_limit_look(struct sh_srq *srq, uint64_t now)
 {
@@ -341,8 +350,8 @@ static void srq_last_receive_event(struct sh_qp *qp)
 }
 
 /*
- * Is this QP in ERR to the application, with all that it was to get before? What nothing is kept back of goes to ERR as on
- * stock.
+ * Is this QP in ERR to the application, with all that it was to get before? What nothing is
+ * kept back of goes to ERR as on stock.
  */
 static bool srq_qp_ended(const struct sh_qp *qp)
 {
@@ -356,8 +365,8 @@ static bool srq_qp_ended(const struct sh_qp *qp)
 }
 
 /*
- * Each carrier's NIC raises it once; the application gets that of the last carrier. What is read behind a RESET is of before, and
- * goes through without a mark.
+ * Each carrier's NIC raises it once; the application gets that of the last carrier. What is
+ * read behind a RESET is of before, and goes through without a mark.
  */
 bool sh_srq_last_receive(struct sh_qp *qp, struct sh_carrier *carrier)
 {

@@ -12,8 +12,9 @@ struct sh_carrier;
 /* Can the application's own QP be connected? Not if its queue has given its receives away. */
 bool sh_srq_connectable(const struct sh_qp *qp);
 /*
- * srq_clean.c: a queue that gave its receives away is made one that can be used again, for queue pairs that are to be connected
- * there. sh_srq_await: until qp can be; false: it cannot. Lock given up meanwhile.
+ * srq_clean.c: a queue that gave its receives away is made one that can be used again, for
+ * queue pairs that are to be connected there. sh_srq_await: until qp can be; false: it cannot.
+ * Lock given up meanwhile.
  */
 void sh_srq_clean_run(struct sh_srq *srq, uint64_t now);
 bool sh_srq_await(struct sh_qp *qp);

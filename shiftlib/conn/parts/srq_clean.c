@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Shared receive queues that gave their receives away, and that queue pairs of the application are bound to: those that were
- * reset, and those that were being set up. The NIC still has what was given away. A reclaim QP takes all that, with messages
- * that carry nothing; then the queue is empty, and can be used again.
+ * Shared receive queues that gave their receives away, and that queue pairs of the application
+ * are bound to: those that were reset, and those that were being set up. The NIC still has what
+ * was given away. A reclaim QP takes all that, with messages that carry nothing; then the queue
+ * is empty, and can be used again.
  */
 #include "providers/engine.h"
 #include "shiftlib/base/list.h"
@@ -26,7 +27,10 @@ static bool can_clean(const struct sh_ctx *ctx)
 	return !ctx->dead && sh_nic_up(ctx->nic);
 }
 
-/* Is a queue pair, made on that queue, not connected yet? shadow: NULL for the application's own queue. */
+/*
+ * Is a queue pair, made on that queue, not connected yet? shadow: NULL for the application's
+ * own queue.
+ */
 static bool set_up_on(const struct sh_srq *srq, const struct sh_shadow_srq *shadow)
 {
 	const struct sh_qp *qp;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Shared receive queues with fewer receives than NICs take from them. No NIC tells whose peer waits for a receive, so the
- * last receives visit each ring that has users. Such a visit lasts longer and longer while the program gets nothing at all.
+ * Shared receive queues with fewer receives than NICs take from them. No NIC tells whose peer
+ * waits for a receive, so the last receives visit each ring that has users. Such a visit lasts
+ * longer and longer while the program gets nothing at all.
  */
 #include "providers/engine.h"
 #include "shiftlib/base/list.h"
@@ -14,7 +15,10 @@
 
 #define VISIT_MIN_NS (2 * SH_NS_PER_MS)
 #define VISIT_MAX_NS (100 * SH_NS_PER_MS)
-/* A message that meets an empty ring is sent again, a datagram is lost: a visit among datagrams lasts so many times as long. */
+/*
+ * A message that meets an empty ring is sent again, a datagram is lost: a visit among datagrams
+ * lasts so many times as long.
+ */
 #define VISIT_DATAGRAMS 4
 
 static bool takes_datagrams(const struct sh_qp *qp)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What happens to connections, made into events: connections of one pair of NICs that move, fail, or lose their
- * protection at about the same time are one incident. Lock held in all of it.
+ * What happens to connections, made into events: connections of one pair of NICs that move,
+ * fail, or lose their protection at about the same time are one incident. Lock held in all of
+ * it.
  */
 #include <string.h>
 #include "shiftlib/base/list.h"

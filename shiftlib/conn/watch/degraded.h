@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The process is degraded while connections run on NICs that are not their own, from the first move away to the last
- * return: told as events, with what is left of the bandwidth, when it has not changed for SH_EVENT_SETTLES_NS. Lock held.
+ * The process is degraded while connections run on NICs that are not their own, from the first
+ * move away to the last return: told as events, with what is left of the bandwidth, when it has
+ * not changed for SH_EVENT_SETTLES_NS. Lock held.
  */
 #ifndef SHIFTLIB_CONN_WATCH_DEGRADED_H
 #define SHIFTLIB_CONN_WATCH_DEGRADED_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Faults that raise no event: paths whose peer does not answer, and NICs that hang. The rules are those
- * of core/path_health.c and core/hang.c; here they meet the connections.
+ * Faults that raise no event: paths whose peer does not answer, and NICs that hang. The rules
+ * are those of core/path_health.c and core/hang.c; here they meet the connections.
  */
 #include <string.h>
 #include "providers/engine.h"
@@ -31,7 +31,8 @@
 #include "shiftlib/peer/peer.h"
 
 #define DETECTOR_UNTOLD_NS (2 * SH_NS_PER_S)
-#define DETECTOR_UNUSED	   10 /* so many times longer a command of a NIC may take that sends nothing */
+/* so many times longer a command of a NIC may take that sends nothing */
+#define DETECTOR_UNUSED 10
 #define DETECTOR_ASK_LOSSES                                                                        \
 	3 /* so often the time after which a path is silent, a doubt is looked into */
 
@@ -367,8 +368,8 @@ static void detector_nics_slow(void)
 }
 
 /*
- * A NIC that sends nothing for us shows only by commands whether it hangs. One that takes long may register
- * much memory; but the question that is put to it then has no excuse.
+ * A NIC that sends nothing for us shows only by commands whether it hangs. One that takes long
+ * may register much memory; but the question that is put to it then has no excuse.
  */
 static enum sh_hang_verdict detector_judge_unused(struct sh_nic *nic, uint64_t busy, uint64_t now)
 {

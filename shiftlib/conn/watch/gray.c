@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * NICs that lose packets though nothing has failed. The rules are those of core/gray.c; here the counters are read, for
- * NICs that carry connections, and judged.c does something about it. At the same looks, conn/watch/slow.c reads how fast their
- * links are; at some of them, conn/watch/slow_path.c looks how long the round trips of paths take.
+ * NICs that lose packets though nothing has failed. The rules are those of core/gray.c; here
+ * the counters are read, for NICs that carry connections, and judged.c does something about it.
+ * At the same looks, conn/watch/slow.c reads how fast their links are; at some of them,
+ * conn/watch/slow_path.c looks how long the round trips of paths take.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -251,7 +252,10 @@ static void begin(struct sh_nic *nic, bool is_peek)
 	free(task);
 }
 
-/* One that is left is looked at, too: its time has an end; or its link comes up slower than it was. */
+/*
+ * One that is left is looked at, too: its time has an end; or its link comes up slower than it
+ * was.
+ */
 static bool find_used(void)
 {
 	struct sh_qp *qp;

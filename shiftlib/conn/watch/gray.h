@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* NICs that lose or damage packets though nothing has failed: core/gray.h, with the counters of real ports. */
+/*
+ * NICs that lose or damage packets though nothing has failed: core/gray.h, with the counters of
+ * real ports.
+ */
 #ifndef SHIFTLIB_CONN_WATCH_GRAY_H
 #define SHIFTLIB_CONN_WATCH_GRAY_H
 
@@ -14,14 +17,18 @@ const char *sh_gray_word(const struct sh_nic *nic);
 /* Of the last looks: errors, and the packets they are among. */
 void sh_gray_figures(const struct sh_nic *nic, uint64_t *errors, uint64_t *packets);
 /*
- * Lock held. Has its port counted gaps in the last looks, as where a switch's queue overflows? Where the answer is needed
- * before the next look, a peek asks, and comes back some milliseconds later.
+ * Lock held. Has its port counted gaps in the last looks, as where a switch's queue overflows?
+ * Where the answer is needed before the next look, a peek asks, and comes back some
+ * milliseconds later.
  */
 void sh_gray_peek(struct sh_nic *nic, uint64_t now);
 bool sh_gray_gaps(const struct sh_nic *nic, uint64_t now);
 /* Lock held: the operator wants it to be used. */
 void sh_gray_use(struct sh_nic *nic);
-/* Lock held. NICs, as bits by their index, that connections which run there, or have left it, could use instead, itself included. */
+/*
+ * Lock held. NICs, as bits by their index, that connections which run there, or have left it,
+ * could use instead, itself included.
+ */
 uint32_t sh_gray_choices(const struct sh_nic *nic);
 bool sh_gray_may_leave(const struct sh_nic *nic); /* they could: enough of these are well */
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * NICs that were judged to be bad though nothing has failed: it is told of, or with SHIFT_GRAY=on their connections leave
- * in order, if that helps. Who judges (gray.c, slow.c) has a struct sh_judge. Lock held.
+ * NICs that were judged to be bad though nothing has failed: it is told of, or with
+ * SHIFT_GRAY=on their connections leave in order, if that helps. Who judges (gray.c, slow.c)
+ * has a struct sh_judge. Lock held.
  */
 #ifndef SHIFTLIB_CONN_WATCH_JUDGED_H
 #define SHIFTLIB_CONN_WATCH_JUDGED_H

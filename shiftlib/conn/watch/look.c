@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A look at all connections now and then. It finds error completions that no application thread comes to poll, and rings
- * that somebody else writes to, if only to say so: before each action it is looked for anyway. Parts look along.
+ * A look at all connections now and then. It finds error completions that no application thread
+ * comes to poll, and rings that somebody else writes to, if only to say so: before each action
+ * it is looked for anyway. Parts look along.
  */
 #include "providers/engine.h"
 #include "shiftlib/base/list.h"

@@ -184,7 +184,10 @@ static struct sh_shadow_cq *qp_shadow_of(const struct sh_qp *qp, const struct ib
 	return NULL;
 }
 
-/* One that carriers will be made on is with its CQ; one that has lost its place, with those that are. */
+/*
+ * One that carriers will be made on is with its CQ; one that has lost its place, with those
+ * that are.
+ */
 static struct sh_shadow_cq *shadow_of(const struct ibv_cq *real)
 {
 	struct sh_shadow_cq *shadow = NULL;
@@ -217,8 +220,9 @@ static void shadow_leave(const struct sh_shadow_cq *shadow)
 }
 
 /*
- * It shows no completion any more, so what uses it leaves. A shadow overruns as the application's own does: by flushes,
- * where that was made for signaled requests only; and where it is smaller, by what the application lets lie in it.
+ * It shows no completion any more, so what uses it leaves. A shadow overruns as the
+ * application's own does: by flushes, where that was made for signaled requests only; and where
+ * it is smaller, by what the application lets lie in it.
  */
 void sh_news_cq_overran(const struct sh_nic *nic, const struct ibv_cq *real)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * NICs that are slow, as their links say. The rules are those of core/slow.c; here the rates are read, where conn/watch/gray.c
- * reads counters. judged.c does something about it, if that pays.
+ * NICs that are slow, as their links say. The rules are those of core/slow.c; here the rates
+ * are read, where conn/watch/gray.c reads counters. judged.c does something about it, if that
+ * pays.
  */
 #include <stdio.h>
 #include <string.h>

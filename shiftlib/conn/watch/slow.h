@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* NICs whose links carry less than they can: core/slow.h, with the rates of real links. conn/watch/gray.c looks. */
+/*
+ * NICs whose links carry less than they can: core/slow.h, with the rates of real links.
+ * conn/watch/gray.c looks.
+ */
 #ifndef SHIFTLIB_CONN_WATCH_SLOW_H
 #define SHIFTLIB_CONN_WATCH_SLOW_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Paths that are slow though nothing says so. The rules are those of core/slow_path.h; here it is told, once for each of
- * our NICs. Nothing is ever moved because of it: a queue that is never empty looks the same.
+ * Paths that are slow though nothing says so. The rules are those of core/slow_path.h; here it
+ * is told, once for each of our NICs. Nothing is ever moved because of it: a queue that is
+ * never empty looks the same.
  */
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Paths that are slow though nothing says so: core/slow_path.h, with the pings of real ones. Lock held. */
+/*
+ * Paths that are slow though nothing says so: core/slow_path.h, with the pings of real ones.
+ * Lock held.
+ */
 #ifndef SHIFTLIB_CONN_WATCH_SLOW_PATH_H
 #define SHIFTLIB_CONN_WATCH_SLOW_PATH_H
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Each carrier whose sender asks gets a word of its own to write to, and a tag that no other carrier of this process has had,
- * nor will. Words lie in memory that is never given back, so a NIC that hangs may write to one whose connection is gone;
- * but what it writes has the tag of that. A region is as large as its word, so that nobody reaches another one.
+ * Each carrier whose sender asks gets a word of its own to write to, and a tag that no other
+ * carrier of this process has had, nor will. Words lie in memory that is never given back, so a
+ * NIC that hangs may write to one whose connection is gone; but what it writes has the tag of
+ * that. A region is as large as its word, so that nobody reaches another one.
  *
- * The memory is shared with children of a fork. There it is the parent's, as are its connections: a child that has
- * connections of its own, and could give the same tags, takes none of it.
+ * The memory is shared with children of a fork. There it is the parent's, as are its
+ * connections: a child that has connections of its own, and could give the same tags, takes
+ * none of it.
  */
 #include <endian.h>
 #include <stdatomic.h>
@@ -74,7 +76,10 @@ static struct sh_log_words *words_take(void)
 	return words.next++;
 }
 
-/* Those of more connections than a chunk has stay unused; and a parent's, as it may use them still. */
+/*
+ * Those of more connections than a chunk has stay unused; and a parent's, as it may use them
+ * still.
+ */
 void sh_wqe_log_free(struct sh_qp *qp)
 {
 	if (qp->log.words && qp->log.instance == words.instance && words.n_spare < WORDS_CHUNK)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Who sends. The place of a carrier's word is asked for as often as messages are lost, from when a standby can take over;
- * so is what it says, behind a fault: once the peer's carrier is quiesced, the answer says nothing that is not so.
+ * Who sends. The place of a carrier's word is asked for as often as messages are lost, from
+ * when a standby can take over; so is what it says, behind a fault: once the peer's carrier is
+ * quiesced, the answer says nothing that is not so.
  */
 #include <string.h>
 #include "providers/engine_qp.h"
@@ -288,7 +289,10 @@ static bool log_caps(const struct sh_qp *qp, struct ibv_qp_cap *cap)
 	return qp->log.room;
 }
 
-/* By the capabilities that its QP was returned with, as one that was made ahead may be of any make. */
+/*
+ * By the capabilities that its QP was returned with, as one that was made ahead may be of any
+ * make.
+ */
 static void log_made(struct sh_qp *qp, struct sh_carrier *carrier)
 {
 	uint32_t n = qp->caps.max_send_wr;

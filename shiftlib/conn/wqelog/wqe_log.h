@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The log of a connection (SHIFT_WQE_LOG): behind each n-th request that changes the peer's memory its sender writes one
- * word there, so that what ran is known also where the peer's NIC is dead (core/settle.h). Who sends asks where the word
- * of a carrier is, and behind a fault what it says; who receives has it registered, and reads it. Lock held.
+ * The log of a connection (SHIFT_WQE_LOG): behind each n-th request that changes the peer's
+ * memory its sender writes one word there, so that what ran is known also where the peer's NIC
+ * is dead (core/settle.h). Who sends asks where the word of a carrier is, and behind a fault
+ * what it says; who receives has it registered, and reads it. Lock held.
  */
 #ifndef SHIFTLIB_CONN_WQELOG_WQE_LOG_H
 #define SHIFTLIB_CONN_WQELOG_WQE_LOG_H
@@ -18,11 +19,17 @@ struct sh_qp;
 struct sh_wire_log;
 struct sp_request;
 
-/* For the log of a queue of so many requests, as SHIFT_WQE_LOG says: more requests, more bytes inline. 0: none. */
+/*
+ * For the log of a queue of so many requests, as SHIFT_WQE_LOG says: more requests, more bytes
+ * inline. 0: none.
+ */
 uint32_t sh_wqe_log_room(uint32_t requests);
 void sh_wqe_log_caps(struct ibv_qp_cap *cap);
 
-/* "off", "on", "asked", "refused", of the carrier in use; *why: of the last one. NULL: it is not wanted. */
+/*
+ * "off", "on", "asked", "refused", of the carrier in use; *why: of the last one. NULL: it is
+ * not wanted.
+ */
 const char *sh_wqe_log_state(const struct sh_qp *qp, const char **why);
 
 void sh_wqe_log_free(struct sh_qp *qp); /* its queue pairs are gone */
