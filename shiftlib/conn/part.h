@@ -26,62 +26,67 @@ struct sp_settled;
 
 /* The life of a connection, from RTR to the close. */
 struct sh_part_life {
-	void (*reset)(
-		struct sh_qp *qp); /* a connection begins: what an earlier one left is forgotten */
-	void (*connected)(struct sh_qp *qp); /* the application's QP is in RTR; and again: in RTS */
-	void (*leaves)(struct sh_qp *qp); /* the application closes it; its peer is still known */
-	void (*leaves_peer)(
-		struct sh_qp *qp); /* its peer is about to be forgotten, or to be another */
-	void (*left)(
-		struct sh_qp *qp); /* it has no peer any more, and is about to have no number */
+	/* A connection begins: forget what an earlier one left. */
+	void (*reset)(struct sh_qp *qp);
+	/* The application's QP has reached RTR; and once more: RTS. */
+	void (*connected)(struct sh_qp *qp);
+	/* The application closes the connection, whose peer is still known. */
+	void (*leaves)(struct sh_qp *qp);
+	/* The peer is about to be forgotten, or to become another. */
+	void (*leaves_peer)(struct sh_qp *qp);
+	/* The connection has no peer any more, and is about to lose its number. */
+	void (*left)(struct sh_qp *qp);
 };
 
 /* The clock of a connection. */
 struct sh_part_clock {
-	uint64_t (*next_timer)(const struct sh_qp *qp); /* run is due then; 0: never */
+	/* Returns when run is due; 0: never. */
+	uint64_t (*next_timer)(const struct sh_qp *qp);
 	void (*run)(struct sh_qp *qp, uint64_t now);
-	uint64_t (*due)(
-		void); /* when the part has something to do that is no connection's; 0: never */
+	/* Returns when the part's module is due; 0: never. */
+	uint64_t (*due)(void);
 };
 
 /* A step of the core, and the level of protection that follows from it. */
 struct sh_part_step {
-	void (*stepped)(struct sh_qp *qp); /* the core has changed; its actions come next */
-	void (*acted)(struct sh_qp *qp);   /* the actions have been carried out */
-	void (*guarded)(struct sh_qp *qp); /* the connection may move from now on */
-	void (*leveled)(
-		struct sh_qp *qp); /* its level of protection, or the reason for that, is another */
-	void (*rests)(struct sh_qp *qp,
-		      uint8_t path); /* lazy: it has no standby, and would go to that path */
-	/*
-	 * Returns why the connection is not protected; a constant. NULL: this part knows of
-	 * nothing.
-	 */
+	/* The core has changed; its actions come next. */
+	void (*stepped)(struct sh_qp *qp);
+	/* The actions have been carried out. */
+	void (*acted)(struct sh_qp *qp);
+	/* The connection may move from now on. */
+	void (*guarded)(struct sh_qp *qp);
+	/* The level of protection, or the reason for it, is another. */
+	void (*leveled)(struct sh_qp *qp);
+	/* Lazy: the connection has no standby, and would go to that path. */
+	void (*rests)(struct sh_qp *qp, uint8_t path);
+	/* Returns why the connection is not protected, a constant; NULL: the part knows of nothing. */
 	const char *(*why)(const struct sh_qp *qp);
-	/* Returns why the connection may not begin a move now; a constant. NULL: it may. */
+	/* Returns why the connection may not begin a move now, a constant; NULL: it may. */
 	const char *(*forbids)(struct sh_qp *qp);
-	void (*look)(struct sh_qp *qp, uint64_t now); /* now and then: watch/look.c */
-	void (*looked)(uint64_t now); /* all connections of that round had their look */
+	/* A look at the connection now and then (watch/look.c). */
+	void (*look)(struct sh_qp *qp, uint64_t now);
+	/* All connections of that round had their look. */
+	void (*looked)(uint64_t now);
 };
 
 /* Paths, and the carriers that are made ahead for them. */
 struct sh_part_standby {
-	void (*paths)(struct sh_qp *qp);       /* the core is about to be told of its paths */
-	void (*path_opened)(struct sh_qp *qp); /* a control path to its peer is there */
+	/* The core is about to be told of the paths. */
+	void (*paths)(struct sh_qp *qp);
+	/* A control path to the peer is there. */
+	void (*path_opened)(struct sh_qp *qp);
 	/*
-	 * Adds what the send queue of a standby needs for the part; true: there was something.
-	 * Any thread.
+	 * Adds what the part needs of a standby's send queue; true: something was added. Any
+	 * thread.
 	 */
 	bool (*caps)(const struct sh_qp *qp, struct ibv_qp_cap *cap);
-	/* Hands out a QP that was made ahead; false: there is none. */
+	/* Hands out a QP that was made ahead; false: none fits. */
 	bool (*take)(struct sh_qp *qp, uint8_t path, struct sh_carrier *taken);
-	void (*taken)(struct sh_qp *qp, const struct sh_carrier *taken,
-		      bool used); /* what became of it */
+	/* A QP that was handed out is a standby's now (used), or has to go. */
+	void (*taken)(struct sh_qp *qp, const struct sh_carrier *taken, bool used);
+	/* The QP of a standby has been made. */
 	void (*made)(struct sh_qp *qp, struct sh_carrier *carrier);
-	/*
-	 * The standby of that number is connected, by attributes of the application that may
-	 * have changed since.
-	 */
+	/* The standby of that number is connected, by attributes that may have changed since. */
 	void (*connected)(struct sh_qp *qp, uint32_t epoch, const struct ibv_qp_attr *by);
 	/* The QP of a carrier is destroyed. Lock not held: what blocks may be done here. */
 	void (*destroyed)(const struct sh_carrier *gone);
@@ -91,71 +96,68 @@ struct sh_part_standby {
 
 /* A move, from the fault to its end. */
 struct sh_part_move {
-	void (*begins)(struct sh_qp *qp,
-		       enum sc_reason reason); /* sends are about to be withheld */
-	void (*withheld)(struct sh_qp *qp,
-			 uint32_t epoch);   /* they are; epoch: of the carrier to come */
-	void (*quiesces)(struct sh_qp *qp); /* old carriers are about to go to ERR */
+	/* Sends are about to be withheld. */
+	void (*begins)(struct sh_qp *qp, enum sc_reason reason);
+	/* Sends are withheld. epoch: number of the carrier to come. */
+	void (*withheld)(struct sh_qp *qp, uint32_t epoch);
+	/* Old carriers are about to go to ERR. */
+	void (*quiesces)(struct sh_qp *qp);
 	/*
-	 * Returns whether the count is final though a NIC does not obey. recv_count: of the
+	 * Returns whether the count is final though a NIC does not obey. recv_count: number of
 	 * receives until now.
 	 */
 	bool (*is_over)(struct sh_qp *qp, uint32_t recv_count, uint64_t now);
-	void (*ask_psn)(struct sh_qp *qp, uint32_t epoch); /* SC_ACT_ASK_PSN */
-	void (*receives)(struct sh_qp *qp, uint8_t path);  /* receives are about to be laid there */
-	void (*laid)(struct sh_qp *qp);			   /* they are */
-	/* The sends are about to go to that carrier. 0, or the engine's error. */
+	/* The core asks for the expected PSN of that carrier: SC_ACT_ASK_PSN. */
+	void (*ask_psn)(struct sh_qp *qp, uint32_t epoch);
+	/* Receives are about to be laid on that path. */
+	void (*receives)(struct sh_qp *qp, uint8_t path);
+	/* Receives have been laid. */
+	void (*laid)(struct sh_qp *qp);
+	/* Sends are about to go to that carrier. Returns 0, or the engine's error. */
 	int (*takes)(struct sh_qp *qp, const struct sh_carrier *to);
-	void (*sends)(struct sh_qp *qp, uint8_t path); /* sends are about to be laid there */
-	void (*carried)(struct sh_qp *qp,
-			uint8_t path); /* traffic runs there from now on; 0 also at the end */
+	/* Sends are about to be laid on that path. */
+	void (*sends)(struct sh_qp *qp, uint8_t path);
+	/* Outstanding requests have been settled; qp->active is still the old carrier. */
 	void (*settled)(struct sh_qp *qp, const struct sh_carrier *to,
 			const struct sp_settled *settled);
-	/*
-	 * The application gets errors. unknown: number of requests of which it is not known
-	 * whether they ran.
-	 */
+	/* Traffic runs on that path from now on; path 0 also when errors end the connection. */
+	void (*carried)(struct sh_qp *qp, uint8_t path);
+	/* The application gets errors. unknown: number of requests that may have run or not. */
 	void (*failed)(struct sh_qp *qp, enum sc_reason reason, uint32_t unknown);
-	/*
-	 * It is in ERR. failed: it got its errors from SHIFT; else from its NIC, or its peer is
-	 * no more.
-	 */
+	/* The connection has ended. failed: errors of SHIFT's were shown to the application. */
 	void (*ended)(struct sh_qp *qp, bool failed);
 };
 
 /* The fate of outstanding requests: what a part knows beside the peer's count. */
 struct sh_part_fate {
+	/* Adds what is known before requests are looked at. */
 	void (*counts)(const struct sh_qp *qp, const struct sc_action *settle,
 		       struct sc_counts *counts);
-	/*
-	 * Adds what is known to the counts, or to the requests. True: it was asked for;
-	 * settling is tried again.
-	 */
+	/* Adds what is known to counts or requests. True: the peer was asked; try again soon. */
 	bool (*tell)(struct sh_qp *qp, struct sp_request *requests, uint32_t n,
 		     struct sc_counts *counts);
-	/* An atomic's fate is not known. True: it was asked for. */
+	/* An atomic's fate is not known. True: the peer was asked; try again soon. */
 	bool (*ask)(struct sh_qp *qp, const struct sp_request *requests, uint32_t n);
 	/* Returns whether the fate of request i will be told, whatever becomes of it. */
 	bool (*would_tell)(const struct sh_qp *qp, const struct sp_request *requests, uint32_t n,
 			   uint32_t i);
-	void (*doubt)(struct sh_qp *qp,
-		      const struct sc_verdict *verdict); /* one source contradicts others */
+	/* A verdict was reached; one source may contradict the others. */
+	void (*doubt)(struct sh_qp *qp, const struct sc_verdict *verdict);
 };
 
 /* What is heard of a connection: from its peer, from the data path. */
 struct sh_part_news {
-	/* A record of a kind that is a part's. False: it is another part's. */
+	/* Takes a record of the part's kind; false: the record is another part's. */
 	bool (*message)(struct sh_qp *qp, const struct sh_wire_record *record);
-	void (*hinted)(
-		struct sh_qp *qp); /* somebody speaks to it who is not its peer, or not yet */
-	void (*blamed)(struct sh_qp *qp, uint32_t epoch); /* that carrier ran out of retries */
-	void (*gated)(struct sh_qp *qp, uint64_t now);	  /* sends wait behind the engine's gate */
-	void (*progressed)(
-		struct sh_qp *qp); /* a send completed on another carrier than the first */
-	/*
-	 * A request may not run yet: the engine bars it (-EACCES). Returns for what it waits; a
-	 * constant.
-	 */
+	/* Somebody speaks to the connection who is not its peer, or not yet. */
+	void (*hinted)(struct sh_qp *qp);
+	/* That carrier ran out of retries. */
+	void (*blamed)(struct sh_qp *qp, uint32_t epoch);
+	/* Sends wait behind the engine's gate. */
+	void (*gated)(struct sh_qp *qp, uint64_t now);
+	/* A send completed on another carrier than the first. */
+	void (*progressed)(struct sh_qp *qp);
+	/* The engine bars a request (-EACCES). Returns what it waits for, a constant. */
 	const char *(*barred)(struct sh_qp *qp, uint64_t now);
 };
 
