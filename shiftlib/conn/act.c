@@ -61,7 +61,7 @@ void sh_act(struct sh_qp *qp, const struct sc_action *action)
 	case SC_ACT_STAY: sh_stay(qp, action); break;
 	case SC_ACT_FAIL:
 		sh_move_fail(qp, action->reason);
-		qp->app.state = IBV_QPS_ERR; /* as query_qp must answer once errors are told */
+		qp->app.state = IBV_QPS_ERR; /* query_qp must say so once errors were told */
 		break;
 	case SC_ACT_DROP_OLD: sh_carriers_drop_old(qp, action->epoch); break;
 	case SC_ACT_REPORT: sh_level_report(qp, action); break;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What an engine asks and tells: on the data path, with the engine's locks held and ours not. So
- * nothing is done here but lock-free lookups; what has happened goes into the mailbox.
+ * The calls of engines, on the data path: engine locks are held, sh.lock is not. Each call is a
+ * lock-free lookup, or goes into the mailbox.
  */
 #include <errno.h>
 #include "providers/engine.h"

@@ -20,7 +20,10 @@
 
 /* ---- slots ---------------------------------------------------------------------------------- */
 
-/* One word per slot, so that the data path gets epoch and path of the same carrier. 0: free. */
+/*
+ * Returns epoch and path of a carrier as one word, so that the data path reads both of the same
+ * carrier. 0: the slot is free.
+ */
 static uint64_t carrier_word(uint32_t epoch, uint8_t path)
 {
 	return (uint64_t)epoch << 8 | path << 1 | 1;
@@ -40,8 +43,7 @@ struct sh_carrier *sh_carrier_at(const struct sh_qp *qp, uint32_t slot)
 	const struct sh_carriers *carriers = &qp->carriers;
 
 	if (slot && !carriers->more)
-		return (struct sh_carrier
-				*)&nobody; /* who writes to a slot has looked for its NIC */
+		return (struct sh_carrier *)&nobody; /* nobody writes to a slot without a NIC */
 	return slot ? carriers->more + slot - 1 : (struct sh_carrier *)&carriers->own;
 }
 
@@ -71,7 +73,7 @@ struct sh_carrier *sh_carrier_find(struct sh_qp *qp, uint32_t epoch)
 	return NULL;
 }
 
-/* Of thousands of connections most are at rest and never have a second one. */
+/* Allocates all slots but the first: most connections are at rest and never need them. */
 static bool carriers_room(struct sh_qp *qp)
 {
 	if (!qp->carriers.more)
@@ -200,10 +202,10 @@ static void carrier_unreached(struct sh_ctx *ctx, const struct sh_carrier *gone)
  */
 struct drop_job {
 	struct sh_job job;
-	struct sh_qp *qp; /* on a shared receive queue; else NULL */
+	struct sh_qp *qp; /* the owner if it is on a shared receive queue; else NULL */
 	struct sh_pd *pd;
 	struct sh_cq *scq, *rcq;
-	struct sh_carrier gone; /* of it: the QP, its NIC, and what it holds */
+	struct sh_carrier gone; /* the carrier: its QP, its NIC, and what it holds */
 };
 
 static void drop_run(struct sh_job *job)
@@ -269,7 +271,10 @@ static bool drop_submit(struct sh_qp *qp, const struct sh_carrier *gone)
 	return false;
 }
 
-/* What cannot be given to its worker is left. */
+/*
+ * Frees the slot and gives its QP to the NIC's worker; a QP that the worker does not take
+ * stays.
+ */
 static void carrier_drop(struct sh_qp *qp, struct sh_carrier *carrier)
 {
 	struct sh_carrier gone = carrier_take(qp, carrier, true);

@@ -11,7 +11,7 @@
 
 struct sh_qp;
 
-#define SH_MAX_CARRIERS 8 /* of one connection at a time: in use, to come, given up */
+#define SH_MAX_CARRIERS 8 /* carriers of a connection at a time: in use, to come, given up */
 
 /*
  * IBV_EVENT_QP_LAST_WQE_REACHED of a carrier: its NIC raised it, and it waits; the application
@@ -31,26 +31,26 @@ struct sh_carrier {
 	struct sh_nic *nic; /* NULL: the slot is free */
 	uint32_t epoch;
 	uint8_t path;
-	uint32_t incarnation;	/* of the NIC when the QP was made */
+	uint32_t incarnation;	/* the NIC's incarnation when the QP was made */
 	struct ibv_qp *qp;	/* real; NULL: being made */
-	struct ibv_qp_cap caps; /* of a standby: as returned */
+	struct ibv_qp_cap caps; /* capabilities of a standby, as returned */
 	struct sp_carrier *sp;
 	struct sh_shadow_cq *scq, *rcq; /* NULL: the application's own */
 	struct sh_shadow_srq *srq;	/* NULL: likewise, or there is none */
 	uint32_t psn;
 	bool rts;    /* else RTR: the application's own QP is no further, and cannot send either */
-	bool to_rts; /* on its way there: nothing may be rung on it yet */
+	bool to_rts; /* the command to RTS is under way: no doorbell may be rung yet */
 	bool keys_wait;	      /* made, but the peer has not heard all keys of its replica */
 	uint32_t keys;	      /* journal number that it must have heard */
 	uint32_t rights_jobs; /* commands under way that change its rights */
 	struct sc_address address;
-	uint8_t reads_told;  /* by the peer: how many READs its end takes at once */
+	uint8_t reads_told;  /* number of READs that the peer's end takes at once */
 	uint16_t pkey_index; /* of its partition */
 	struct sh_link_mark link;
 	enum sh_last_receive last_receive;
-	bool prompt;  /* it was connected, and its NIC's prompt worker has its commands */
+	bool prompt;  /* connected: the NIC's prompt worker has the commands from now on */
 	bool in_line; /* the other one has some: they stay together */
-	bool reached; /* its peer was let send to it: counted in its context */
+	bool reached; /* the peer may have sent to it: counted in the context */
 	/*
 	 * quiesce: the command to ERR was given, has returned; the file has no commands any
 	 * more; the QP is no more
@@ -69,39 +69,45 @@ struct sh_carriers {
 		refused; /* why each standby would be; NULL: not known to be. Workers read it */
 };
 
-/* That of slot 0 to SH_MAX_CARRIERS - 1; where nobody has taken the slot, one without a NIC. */
+/*
+ * Returns the carrier of that slot, below SH_MAX_CARRIERS; of a free slot, a carrier without a
+ * NIC.
+ */
 struct sh_carrier *sh_carrier_at(const struct sh_qp *qp, uint32_t slot);
-struct sh_worker *sh_carrier_worker(struct sh_carrier *carrier); /* for a job; NULL: none yet */
+/* the worker for its jobs; NULL: none yet */
+struct sh_worker *sh_carrier_worker(struct sh_carrier *carrier);
 void sh_carriers_init(struct sh_qp *qp, struct ibv_qp *real);
 void sh_carriers_uninit(struct sh_qp *qp); /* all but the first are dropped */
 /* The path of the carrier of that epoch, or -ENOENT; on the data path, lock-free. */
 int sh_carrier_path(struct sh_qp *qp, uint32_t epoch);
 struct sh_carrier *sh_carrier_find(struct sh_qp *qp, uint32_t epoch);
 struct sh_carrier *sh_carrier_new(struct sh_qp *qp, uint32_t epoch, uint8_t path);
-/* Its NIC's interface is down, or was since the carrier was made; what is not known was not. */
+/* True if the NIC's interface is down, or is known to have been since the carrier was made. */
 bool sh_carrier_link_was_lost(const struct sh_carrier *carrier);
-void sh_carrier_link_mark(struct sh_carrier *carrier);	/* from now on, the first time */
+void sh_carrier_link_mark(struct sh_carrier *carrier);	/* the link counts as lost from now on */
 bool sh_carrier_dead(const struct sh_carrier *carrier); /* nothing it says or does can be trusted */
 /* A completion queue of it overran: of what completes there nobody will ever know. */
 bool sh_carrier_unseen(const struct sh_qp *qp, const struct sh_carrier *carrier);
 /*
- * Its peer will be let send to it: memory is not deregistered behind its back (replica/late.h)
- * while it is there.
+ * Counts a carrier that the peer may send to: while it is there, memory is not deregistered
+ * behind it (replica/late.h).
  */
 void sh_carrier_reached(struct sh_qp *qp, struct sh_carrier *carrier);
-void sh_carrier_drop(struct sh_qp *qp, uint32_t epoch);	     /* in the background */
-void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch); /* those before it, not the first */
+void sh_carrier_drop(struct sh_qp *qp, uint32_t epoch); /* in the background */
+/* drops carriers before that epoch, never the first */
+void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch);
 /* A QP of a slot that was given up while it was made. */
 void sh_carrier_destroy(struct sh_qp *qp, struct sh_nic *nic, struct ibv_qp *real);
 void sh_carrier_destroy_held(struct sh_qp *qp,
-			     const struct sh_carrier *gone); /* with what it holds */
+			     /* destroys the QP, and gives back what the carrier holds */
+			     const struct sh_carrier *gone);
 /* The application went to RTS, maybe after its carriers were connected: they follow. */
 void sh_carriers_to_rts(struct sh_qp *qp);
 void sh_carriers_wait_rts(struct sh_qp *qp); /* lock given up meanwhile */
 /* Destroys all carriers but the application's own QP; lock given up meanwhile. driven: the engine
  * still knows them (after a RESET); else it has forgotten the QP. */
 void sh_carriers_drop(struct sh_qp *qp, bool driven);
-/* Without the engine, and without waiting for anything: behind their jobs. */
+/* Drops all carriers but the first, without the engine, and without waiting. */
 void sh_carriers_leave(struct sh_qp *qp);
 
 #endif

@@ -42,8 +42,8 @@ static void clock_run_part(const struct sh_conn_part *part, struct sh_qp *qp, ui
 }
 
 /*
- * In the order of the table; one that closes the connection does not keep the others from
- * running.
+ * Runs the parts that are due, in the order of the table. A part that closes the connection
+ * does not stop the others.
  */
 void sh_clock_run(struct sh_qp *qp, uint64_t now)
 {
@@ -69,7 +69,10 @@ void sh_clock_untouch(struct sh_qp *qp)
 	sh_timer_set(&sh_conns.timers, &qp->clock.timer, 0);
 }
 
-/* Who forgot to touch would leave a connection without its clock: found, mended and told. */
+/*
+ * Finds and mends a connection whose timer was not set, as somebody forgot to touch it; logs
+ * that.
+ */
 static void clock_audit(uint64_t now)
 {
 	struct sh_qp *qp;

@@ -52,7 +52,7 @@ bool sh_conn_hands_off(struct sh_qp *qp)
 	if (!why)
 		return false;
 	said = qp->level == SH_FOREIGN && qp->why == why;
-	/* Both ends go on as they would without SHIFT; one that has moved cannot. */
+	/* a connection that has not moved can go on without SHIFT at both ends */
 	if (qp->core.peer.introduced && qp->core.move == SC_MOVE_NONE)
 		sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_RESOURCE);
 	sh_level_set(qp, SH_FOREIGN, why);
@@ -110,7 +110,7 @@ static void conn_step(struct sh_qp *qp, const struct sc_event *event)
 		conn_ended(qp, masked);
 }
 
-/* At once, with what is outstanding: an ordered switch waits until nothing is. */
+/* True if the event would begin a move at once, with requests outstanding. */
 static bool conn_begins_move(const struct sh_qp *qp, const struct sc_event *event)
 {
 	return qp->core.move == SC_MOVE_NONE &&
@@ -192,7 +192,7 @@ static void conn_step_all(struct sh_qp *qp, const struct sc_event *event)
 void sh_conn_event(struct sh_qp *qp, const struct sc_event *event)
 {
 	if (!qp->conn_id) {
-		sh_users_count(qp); /* it may be in ERR now */
+		sh_users_count(qp); /* the QP may be in ERR now */
 		return;
 	}
 	sh_clock_touch(qp);
@@ -217,7 +217,7 @@ void sh_conn_about(struct sh_qp *qp, enum sc_event_type type, enum sc_reason rea
 	sh_conn_event(qp, &event);
 }
 
-/* What the connection runs on, or has begun to move to, is a fault; the standby is only lost. */
+/* A fault of the carrier in use, or of one that a move has begun to; a standby is only lost. */
 void sh_carrier_fault(struct sh_qp *qp, const struct sh_carrier *carrier, enum sc_reason reason)
 {
 	uint32_t epoch = carrier->epoch;
@@ -254,7 +254,7 @@ static bool conn_is_stamped(const struct sh_qp *qp)
 		IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK);
 }
 
-/* At RTR and again at RTS: only then the last attributes are known. */
+/* Called at RTR, and again at RTS, when the last attributes are known. */
 int sh_conn_new(struct sh_qp *qp)
 {
 	struct sc_config config = sh.config.core;

@@ -15,11 +15,12 @@
 
 /* So many that move at once are answered in the time in which one repeats itself. */
 #define COUNT_MANY	64
-#define COUNT_BUSY_MAXS 4 /* of the longest pause between two repetitions */
+#define COUNT_BUSY_MAXS 4 /* longest pauses between two repetitions */
 
 /*
- * One of thousands that move at once gets its answer later than one that moves alone: who did not
- * wait for it would repeat itself, and be answered again, before anybody was done.
+ * Where thousands move at once, answers take longer than for a connection that moves alone. A
+ * connection that did not wait for its answer would repeat itself, and be answered again,
+ * before any was done.
  */
 uint64_t sh_count_busy_ns(uint64_t now)
 {
@@ -57,8 +58,9 @@ static void count_moving(struct sh_qp *qp, bool on)
 }
 
 /*
- * From here on its context's regions are on the NIC that it goes to when the verb has returned,
- * and gone from there as well.
+ * Counts connections of the context that leave, or prepare to. While there are some, a region
+ * is on the NIC that they go to when ibv_reg_mr returns, and gone from there when ibv_dereg_mr
+ * does.
  */
 static void count_leaving(struct sh_qp *qp, bool on)
 {

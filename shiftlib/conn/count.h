@@ -12,8 +12,9 @@
 struct sh_qp;
 
 void sh_count_guarded(struct sh_qp *qp, bool on);
-void sh_count_core(struct sh_qp *qp, uint64_t now); /* behind a step of its core */
-void sh_count_none(struct sh_qp *qp);		    /* it has no connection any more */
+/* counts by what the core has become, behind a step */
+void sh_count_core(struct sh_qp *qp, uint64_t now);
+void sh_count_none(struct sh_qp *qp); /* takes the connection out of all counts */
 /* How long an answer may take, as so many move now. */
 uint64_t sh_count_busy_ns(uint64_t now);
 

@@ -28,8 +28,8 @@ bool sh_quiesce_removed(const struct sh_qp *qp, const struct sh_carrier *carrier
 }
 
 /*
- * Behind it no acknowledgement reached the peer's application any more; never, as long as it
- * has not left.
+ * Returns the time after which no acknowledgement reached the peer's application; far in the
+ * future while the peer has not left.
  */
 static uint64_t drained_since(const struct sh_qp *qp)
 {
@@ -40,7 +40,10 @@ static uint64_t drained_since(const struct sh_qp *qp)
 	return peer->quiesced_at > qp->quiesce.begun ? peer->quiesced_at : qp->quiesce.begun;
 }
 
-/* It had the time for that, or its driver took it away in order, and destroyed the QP before. */
+/*
+ * True if the NIC had the time for that, or its driver destroyed the QP before it took the NIC
+ * away in order.
+ */
 bool sh_quiesce_drained(const struct sh_qp *qp, const struct sh_carrier *carrier)
 {
 	const struct sh_nic *nic = carrier->nic;

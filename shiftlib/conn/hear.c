@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What a connection hears of its other end: each record goes to the core, or to the part that
- * knows its kind.
+ * The records that a connection hears of its other end. Each goes to the core, or to the part
+ * that knows its kind.
  */
 #include <string.h>
 #include "shiftlib/conn/conn.h"
@@ -24,11 +24,15 @@ static struct sh_qp *hear_conn(const struct sh_peer *peer, const struct sh_wire_
 		return NULL;
 	if (!qp->peer || qp->peer == peer)
 		return qp;
-	SH_PARTS_TELL(news.hinted, qp); /* it is named by a newer entry than we know */
+	/* a newer entry in the KV than ours names the connection */
+	SH_PARTS_TELL(news.hinted, qp);
 	return NULL;
 }
 
-/* With the nonce that nobody has here: at the other end the number may be a new connection's. */
+/*
+ * Answers with the nonce that nobody has here: at the other end the number may be a new
+ * connection's.
+ */
 static void hear_answer_unknown(struct sh_peer *peer, const struct sh_wire_record *record)
 {
 	struct sh_wire_ids ids = { .src_conn = record->ids.dst_conn,
@@ -55,7 +59,7 @@ void sh_news_peer_unknown(struct sh_peer *peer, const struct sh_wire_record *rec
 		sh_conn_simple(qp, SC_EV_MSG_UNKNOWN, SC_REASON_PEER_CLOSED);
 }
 
-/* Whoever answers what we said knows us as we know it. */
+/* True if the record answers what this end said: then the peer knows this connection. */
 static bool hear_answers(const struct sh_wire_record *record)
 {
 	return record->type == SH_WIRE_STATE || record->standby.seen || record->standby.masks_seen;
@@ -134,7 +138,10 @@ void sh_news_peer_log(struct sh_peer *peer, const struct sh_wire_record *record)
 	hear_of_part(peer, record);
 }
 
-/* It has read the entries of those that it speaks to, so its own are there. */
+/*
+ * An instance that is not introduced yet speaks: it has read our entry, so its own entries are
+ * there.
+ */
 void sh_news_peer_stranger(const struct sh_wire_record *record)
 {
 	struct sh_qp *qp = sh_conns_find(record->ids.dst_conn);

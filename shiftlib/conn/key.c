@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Which memory keys of a connection's requests name a region. */
+/* Questions about memory keys: does a key of a connection's requests name a region? */
 #include "shiftlib/base/keymap.h"
 #include "shiftlib/base/list.h"
 #include "shiftlib/conn/key.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Which memory keys of a connection's requests name a region. Lock held. */
+/*
+ * Questions about memory keys: does a key of a connection's requests name a region? Lock held.
+ */
 #ifndef SHIFTLIB_CONN_KEY_H
 #define SHIFTLIB_CONN_KEY_H
 

@@ -42,7 +42,9 @@ void sh_level_set(struct sh_qp *qp, enum sh_level level, const char *why)
 		sh_log(SH_LOG_INFO, "QP 0x%06x is not protected: %s", qp->qp->qp_num, why);
 }
 
-/* This end's own reason says more than the core's. */
+/*
+ * Returns why a connection is not protected. This end's own reasons say more than the core's.
+ */
 static const char *level_reason(const struct sh_qp *qp, enum sc_reason reason)
 {
 	const char *why = SH_PARTS_ASK(step.why, qp);
@@ -100,7 +102,7 @@ static void level_rests(struct sh_qp *qp, uint8_t path)
 
 void sh_level_report(struct sh_qp *qp, const struct sc_action *action)
 {
-	/* In mid-move a line would only hold the move up; what became of it is told at its end. */
+	/* In mid-move a line would only hold the move up; the outcome is told at its end. */
 	if (qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED)
 		return;
 	if (qp->level == SH_FOREIGN)

@@ -11,15 +11,15 @@ enum sh_level { SH_FOREIGN, SH_DRIVEN, SH_PROTECTED };
 const char *sh_level_name(enum sh_level level);
 /* why: a constant. It is told if it is news. */
 void sh_level_set(struct sh_qp *qp, enum sh_level level, const char *why);
-/* As precisely as is known now. A constant. */
+/* Returns the reason for the level, as precisely as is known now; a constant. */
 const char *sh_level_why(const struct sh_qp *qp);
 /* The core's action. */
 void sh_level_report(struct sh_qp *qp, const struct sc_action *action);
 /* Said of each before it is anything else: no news, and not worth a line in the caller's thread. */
 extern const char sh_level_looking[];
 /*
- * Of a queue pair that must not move: the clock of its default NIC alone is the one that the
- * program knows.
+ * The reason of a queue pair that must not move, as its program knows the clock of the default
+ * NIC alone.
  */
 extern const char sh_level_stamped[];
 

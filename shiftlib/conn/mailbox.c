@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What the data path reports: bits and figures in each connection, and a stack of those that have
- * some. The background thread makes events of the core of them.
+ * The mailbox of the data path: bits and figures in each connection, and a stack of connections
+ * that have some. The background thread makes events of the core of them.
  */
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
@@ -25,7 +25,7 @@ void sh_mailbox_push(struct sh_qp *qp, enum sh_pending what)
 	struct sh_qp *head;
 
 	if (atomic_fetch_or_explicit(&qp->mailbox.pending, what, memory_order_acq_rel))
-		return; /* on the stack already */
+		return; /* the QP is on the stack already */
 	head = atomic_load_explicit(&sh_conns.mail, memory_order_relaxed);
 	do {
 		atomic_store_explicit(&qp->mailbox.next, head, memory_order_relaxed);
@@ -56,8 +56,8 @@ void sh_mailbox_note_app_error(struct sh_qp *qp, uint32_t status, uint32_t vendo
 /* ---- in the background thread --------------------------------------------------------------- */
 
 /*
- * Of what was sent since the retries were not answered the last time, on whichever carriers,
- * nothing has come, as far as is known.
+ * True if, as far as is known, no request has completed on any carrier since retries ran out
+ * the last time.
  */
 static bool mailbox_fruitless(struct sh_qp *qp, uint32_t epoch)
 {
@@ -75,7 +75,7 @@ static void mailbox_error(struct sh_qp *qp)
 	struct sc_event event = { .type = SC_EV_FAULT, .reason = SC_REASON_TRANSPORT };
 
 	if (qp->error.ending.on && atomic_load(&qp->mailbox.error_withheld))
-		return; /* it is SHIFT that ends it: the flush of its own commands is no fault */
+		return; /* SHIFT ends the connection: the flush of its own commands is no fault */
 	event.epoch = atomic_load(&qp->mailbox.error_epoch);
 	qp->error.status = (enum ibv_wc_status)atomic_load(&qp->mailbox.error_status);
 	qp->error.vendor_err = atomic_load(&qp->mailbox.error_vendor);
@@ -122,7 +122,7 @@ static void mailbox_doubt(struct sh_qp *qp)
 	uint32_t vendor_err = atomic_load(&qp->mailbox.doubt_vendor);
 
 	if (!carrier)
-		return; /* it was settled without it */
+		return; /* settling did without that carrier's error */
 	if (!sh_carrier_link_was_lost(carrier)) {
 		sh_mailbox_note_app_error(qp, status, vendor_err);
 		qp->app.state = IBV_QPS_ERR;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What the data path reports of a connection: lock-free, read by the background thread. */
+/*
+ * The mailbox of a connection: the data path writes it without a lock, the background thread
+ * reads it.
+ */
 #ifndef SHIFTLIB_CONN_MAILBOX_H
 #define SHIFTLIB_CONN_MAILBOX_H
 
@@ -40,7 +43,7 @@ struct sh_mailbox {
 
 /* Any thread, no lock. */
 void sh_mailbox_push(struct sh_qp *qp, enum sh_pending what);
-/* What is told with SH_PENDING_ERROR and SH_PENDING_APP_ERROR. */
+/* Notes the error that SH_PENDING_ERROR or SH_PENDING_APP_ERROR tells of. */
 void sh_mailbox_note_error(struct sh_qp *qp, uint32_t epoch, uint32_t status, uint32_t vendor_err,
 			   bool withheld);
 void sh_mailbox_note_app_error(struct sh_qp *qp, uint32_t status, uint32_t vendor_err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What a connection says to its other end: records of the core and of parts, in datagrams. */
+/* The records that a connection sends to its other end: of the core and of parts. */
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/control/wire.h"
@@ -14,7 +14,7 @@ static struct sh_wire_ids message_ids(const struct sh_qp *qp)
 				     .nonce = qp->other.nonce };
 }
 
-/* Over the path of the standby itself: that it arrives is the proof that the path works. */
+/* Sends STANDBY over the standby's own path: its arrival proves that the path works. */
 void sh_messages_send_standby(struct sh_qp *qp, const struct sc_msg_standby *standby,
 			      bool everywhere)
 {
@@ -27,11 +27,11 @@ void sh_messages_send_standby(struct sh_qp *qp, const struct sc_msg_standby *sta
 		sh_outbox_put_standby(qp->paths.routes[standby->path], &ids, standby);
 		return;
 	}
-	for (k = qp->paths.n; k-- > 0;) /* what is being left comes last */
+	for (k = qp->paths.n; k-- > 0;) /* the path that is being left comes last */
 		sh_outbox_put_standby(qp->paths.routes[k], &ids, standby);
 }
 
-/* Over every live path: whichever died, another carries it. */
+/* Sends STATE over every live path: whichever died, another one carries it. */
 void sh_messages_send_state(struct sh_qp *qp, const struct sc_msg_state *state)
 {
 	struct sh_wire_ids ids = message_ids(qp);
@@ -39,7 +39,7 @@ void sh_messages_send_state(struct sh_qp *qp, const struct sc_msg_state *state)
 
 	if (!qp->peer)
 		return;
-	for (k = qp->paths.n; k-- > 0;) /* what is being left comes last */
+	for (k = qp->paths.n; k-- > 0;) /* the path that is being left comes last */
 		sh_outbox_put_state(qp->paths.routes[k], &ids, state);
 }
 

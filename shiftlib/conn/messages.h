@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What a connection and its other end say to one another. Lock held. */
+/* The records that a connection sends to its other end. Lock held. */
 #ifndef SHIFTLIB_CONN_MESSAGES_H
 #define SHIFTLIB_CONN_MESSAGES_H
 
@@ -10,7 +10,7 @@ struct sh_qp;
 struct sh_wire_log;
 struct sh_wire_word;
 
-/* Over the standby's own path, or over every live one. */
+/* Sends STANDBY over the standby's own path, or over every live path. */
 void sh_messages_send_standby(struct sh_qp *qp, const struct sc_msg_standby *standby,
 			      bool everywhere);
 void sh_messages_send_home(struct sh_qp *qp, const struct sc_msg_home *home);

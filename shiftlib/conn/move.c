@@ -118,12 +118,12 @@ static void move_settled(struct sh_qp *qp, struct sh_carrier *to, const struct s
 		qp->standby = NULL;
 	sh_fence_forget(qp);
 	qp->mailbox.fruit.settled += settled->delivered;
-	atomic_store(&qp->mailbox.error_ns, 0); /* what was told since is this move's */
+	atomic_store(&qp->mailbox.error_ns, 0); /* an error that was told since is this move's */
 }
 
 /*
- * What the application saw complete may be lost with the peer's NIC: it must not be told of by
- * more.
+ * Lets WRITEs alone run from now on. A WRITE that the application saw complete may be lost with
+ * the peer's NIC; no later request may tell the peer of it.
  */
 static void move_restrict(struct sh_qp *qp)
 {
@@ -358,7 +358,7 @@ static enum ibv_wc_status move_first_status(const struct sh_qp *qp, enum sc_reas
 	return reason == SC_REASON_APPLICATION ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR;
 }
 
-/* What completed, and lies unpolled, is told before the errors, as on stock. */
+/* Fails all requests. Completions that lie unpolled are told before the errors, as on stock. */
 static void move_fail_all(struct sh_qp *qp, enum ibv_wc_status first, uint32_t vendor_err,
 			  uint32_t n_delivered)
 {
@@ -469,7 +469,7 @@ static void move_key_unknown(struct sh_qp *qp)
 	move_refuse(qp, status);
 }
 
-/* It would not be atomic with those of others. */
+/* Ends a connection whose atomics would not be atomic with those of others. */
 static void move_atomic_waited(struct sh_qp *qp, const char *why)
 {
 	uint32_t unknown;

@@ -22,8 +22,9 @@ struct sh_qp_ending {
 struct sh_qp_error {
 	enum ibv_wc_status status;
 	uint32_t vendor_err;
-	uint32_t delivered; /* by settle(), when it forbade the rest */
-	bool fails;	    /* whatever the core says, sh_move_fail() comes */
+	/* number of requests that settling completed before it forbade the rest */
+	uint32_t delivered;
+	bool fails; /* sh_move_fail() comes, whatever the core says */
 	struct sh_qp_ending ending;
 };
 
@@ -37,9 +38,9 @@ struct sh_qp_publish {
 struct sp_request *sh_move_outstanding(struct sh_qp *qp, uint32_t *n);
 void sh_move_lay(struct sh_qp *qp, uint32_t epoch);
 void sh_move_settle(struct sh_qp *qp, const struct sc_action *action);
-/* What its completion queues have, as nobody else may poll; -ENOMEM. */
+/* Collects completions, as nobody else may poll; 0 or -ENOMEM. */
 int sh_move_collect(struct sh_qp *qp);
-/* Its sends, from now on. What is complete is not asked for: it is collected before. */
+/* Withholds sends from now on; collects complete ones before. */
 void sh_move_withhold(struct sh_qp *qp);
 void sh_move_fail(struct sh_qp *qp, enum sc_reason reason);
 void sh_move_ending_look(struct sh_qp *qp); /* a command to ERR has returned */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Which NIC runs atomics: what core/home.c decides for who requests them, carried out. */
+/* The requester's half of the home of atomics: carries out what core/home.c decides. */
 #include "providers/engine.h"
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
@@ -26,7 +26,7 @@ bool sh_home_on(const struct sh_qp *qp)
 	return sh.config.atomic_home && qp->peer && (qp->peer->caps & SH_WIRE_CAP_HOME);
 }
 
-/* On the carrier in use; in a move, on the one to come. */
+/* True if atomics may run on the carrier in use; in a move, on the carrier to come. */
 static bool home_may(const struct sh_qp *qp)
 {
 	return !sh_home_on(qp) || sc_home_may(&qp->home.user, qp->core.epoch, qp->core.path);
@@ -79,7 +79,7 @@ static int home_takes(struct sh_qp *qp, const struct sh_carrier *to)
 	bool used;
 
 	sc_home_takes(&qp->home.user, to->epoch, to->path);
-	if (home_may(qp)) /* what waited runs there; and may wait, and ask, again */
+	if (home_may(qp)) /* atomics that waited run there; later ones may wait, and ask, again */
 		qp->home.waits = qp->home.said = false;
 	if (to->path && !sh_home_on(qp) && sh.config.atomic_home && !qp->home.alone) {
 		qp->home.alone = true;
@@ -108,7 +108,7 @@ static void home_obey(struct sh_qp *qp, const struct sc_msg_home *m, bool bar)
 	if (bar &&
 	    home_set(qp, sc_home_may(&next, qp->core.epoch, qp->core.path) || !sh_home_on(qp),
 		     &used))
-		return; /* it will be said again */
+		return; /* the peer will say it again */
 	sc_home_obey(&qp->home.user, m, used);
 	if (bar)
 		return;
@@ -134,7 +134,7 @@ static void home_heard(struct sh_qp *qp, const struct sc_msg_home *m)
 		sh_home_tell(qp);
 	if (!home_unheard(qp))
 		qp->home.resend_at = 0;
-	sh_clock_touch(qp); /* for what is published, too */
+	sh_clock_touch(qp); /* also for requests that were published */
 	sh_home_due();
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Which NIC runs atomics of connections (core/home.h): messages, evidence, the engine's bar.
- * Lock held.
+ * The home of atomics, the NIC that runs those of a group of connections (core/home.h):
+ * messages, evidence, the engine's bar. Lock held.
  */
 #ifndef SHIFTLIB_CONN_ATOMICS_HOME_H
 #define SHIFTLIB_CONN_ATOMICS_HOME_H
@@ -20,7 +20,8 @@ struct sh_qp;
 /* Does the peer take part? Else atomics run where the connection is, as without all this. */
 bool sh_home_on(const struct sh_qp *qp);
 void sh_home_tell(struct sh_qp *qp);
-const char *sh_home_why(const struct sh_qp *qp); /* its own wait; NULL: they do not */
+/* why the connection's atomics wait; NULL: they do not */
+const char *sh_home_why(const struct sh_qp *qp);
 
 /* home_group.c: who responds */
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Which NIC runs atomics: the groups of connections that share a default NIC, at the end that
- * responds.
+ * The responder's half of the home of atomics: the groups of connections that share a default
+ * NIC.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,10 +24,12 @@
 #include "shiftlib/peer/outbox.h"
 #include "shiftlib/replica/context.h"
 
-#define HOME_LOOK_NS  (100 * SH_NS_PER_MS) /* at what nobody tells: queue pairs that went, NICs */
-#define HOME_AGAIN_NS (2 * SH_NS_PER_MS)   /* at a board that another process has in its hands */
+/* between looks at what nobody tells: QPs that went, NICs */
+#define HOME_LOOK_NS (100 * SH_NS_PER_MS)
+/* until a board is tried again that another process holds */
+#define HOME_AGAIN_NS (2 * SH_NS_PER_MS)
 
-/* By the default NIC of their connections: stock's atomics are atomic there. */
+/* The connections of one default NIC: on stock, atomics are atomic there. */
 struct home_group {
 	struct sc_home_group core;
 	struct sc_home_member foreign; /* all that SHIFT has no record of */
@@ -39,7 +41,7 @@ struct home_group {
 
 static struct {
 	struct home_group group[SH_MAX_NICS];
-	struct sh_qp **qps; /* of the group that is looked at */
+	struct sh_qp **qps; /* members of the group that is looked at */
 	struct sc_home_member **members;
 	uint32_t room;
 	bool busy; /* of some group */
@@ -97,12 +99,12 @@ static bool home_serves(const struct ibv_qp *real)
 	       real->qp_type == IBV_QPT_DRIVER;
 }
 
-/* One that is not driven is one, too. */
+/* True if atomics may come to the QP. Undriven QPs are members as well. */
 static bool home_is_member(const struct sh_qp *qp)
 {
 	if (!home_serves(qp->qp) || !home_takes_atomics(qp->app.attr.qp_access_flags))
 		return false;
-	/* in ERR it executes nothing, when the commands are through */
+	/* a QP in ERR executes nothing once its commands are through */
 	return home_connected(qp->app.state) || qp->home.entering ||
 	       (qp->app.state == IBV_QPS_ERR && qp->busy.jobs);
 }
@@ -222,7 +224,10 @@ static bool home_lets_in(struct home_group *group, const struct sh_ctx *ctx)
 	return !sh.config.atomic_group || sh_home_board_enter(&group->board, ctx);
 }
 
-/* It refuses atomics since it was connected, and need not any more. */
+/*
+ * Lets atomics in to a QP that was connected without the right to them and need not refuse them
+ * any more.
+ */
 static void home_open(struct home_group *group, struct sh_qp *qp)
 {
 	struct sc_home_member *m = &qp->home.member;
@@ -379,7 +384,7 @@ static void home_forget(struct sh_qp *qp)
 	qp->home.entering = entering;
 }
 
-/* What its carriers were is over when their count is final, as far as P5 wants it. */
+/* Carriers that were left are over when their count is final, which is all that P5 wants. */
 static void home_stepped(struct sh_qp *qp)
 {
 	if (qp->core.count_final)
@@ -432,7 +437,7 @@ void sh_home_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int *mask)
 		sh_home_region();
 	if (enters && !home_lets_in(group, qp->ctx)) {
 		qp->home.member.shut = true;
-		homes.busy = true; /* its peer is told as soon as it can be */
+		homes.busy = true; /* the peer is told as soon as possible */
 		home_say_shut(qp);
 	}
 	if (!qp->home.member.shut || !(enters || (*mask & IBV_QP_ACCESS_FLAGS)))

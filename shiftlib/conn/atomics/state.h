@@ -8,8 +8,8 @@
 #include "shiftlib/core/home.h"
 
 /*
- * In struct sh_qp. Both ends may do atomics: it is who requests, and a member of this end's
- * group.
+ * The connection's two roles in struct sh_qp, as both ends may do atomics: the requester, and a
+ * member of this end's group.
  */
 struct sh_qp_home {
 	struct sc_home_user user;

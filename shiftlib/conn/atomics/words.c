@@ -154,8 +154,8 @@ static bool words_quiesced(const struct sh_qp *qp, uint32_t carrier)
 }
 
 /*
- * Through the kernel, which says so if the application has taken the pages away. Others may
- * write it just now.
+ * Reads the word through the kernel, which fails if the application has taken the pages away.
+ * Two equal reads in a row show that nobody wrote it meanwhile.
  */
 static bool words_load(uint64_t at, uint64_t *value)
 {
@@ -195,7 +195,7 @@ static bool words_read(const struct sh_qp *qp, const struct sh_wire_word *word, 
 	return false;
 }
 
-/* It asks again if it does not hear of it. */
+/* Answers if the carrier is quiesced; else nothing is said, and the peer asks again. */
 static void words_tell(struct sh_qp *qp, const struct sh_wire_word *asked)
 {
 	struct sh_wire_word answer = *asked;
@@ -220,7 +220,7 @@ static bool words_message(struct sh_qp *qp, const struct sh_wire_record *record)
 
 /* ---- the part ------------------------------------------------------------------------------- */
 
-/* What was told of the carrier that the requests lie in. */
+/* Adds the words that were told of the carrier in use; never asks. */
 static bool words_told(struct sh_qp *qp, struct sp_request *requests, uint32_t n,
 		       struct sc_counts *counts)
 {

@@ -15,7 +15,7 @@
 #include "shiftlib/peer/outbox.h"
 #include "shiftlib/replica/memory.h"
 
-#define AHEAD_LOOKS 256 /* at so many of those that wait, in turns */
+#define AHEAD_LOOKS 256 /* waiting connections that are looked at in one round */
 
 static const char ahead_why[] = "the program is setting up";
 

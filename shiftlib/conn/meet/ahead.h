@@ -5,6 +5,6 @@
 
 struct sh_qp;
 
-void sh_ahead_wait(struct sh_qp *qp); /* it is introduced, and gets its standby, later */
+void sh_ahead_wait(struct sh_qp *qp); /* puts the introduction off until the set-up pauses */
 
 #endif

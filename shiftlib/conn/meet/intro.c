@@ -31,18 +31,22 @@
 #include "shiftlib/replica/context.h"
 #include "shiftlib/report/event.h"
 
-/* From RTR or RTS to the introduction: connections that come together wake the thread once. */
-#define INTRO_START_NS	  SH_NS_PER_MS
-#define INTRO_MIN_NS	  SH_NS_PER_MS
-#define INTRO_FACTOR	  4
-#define INTRO_MAX_NS	  SH_NS_PER_S	    /* of a store that fails, or a record that is wrong */
+/*
+ * Time from RTR or RTS to the introduction: connections that come together wake the thread
+ * once.
+ */
+#define INTRO_START_NS SH_NS_PER_MS
+#define INTRO_MIN_NS   SH_NS_PER_MS
+#define INTRO_FACTOR   4
+/* the longest pause after a store that fails, or a wrong record */
+#define INTRO_MAX_NS	  SH_NS_PER_S
 #define INTRO_PATIENCE_NS (5 * SH_NS_PER_S) /* then it is said that the peer does not show up */
 #define INTRO_OPEN_NS                                                                              \
 	(2 * SH_NS_PER_S) /* a further backup that takes longer to open is told later */
 #define INTRO_AGAIN_NS (5 * SH_NS_PER_S) /* an entry that nobody has answered is written again */
 /* a store that lost all has the entries again by then */
 #define INTRO_RARE_NS	  (30 * SH_NS_PER_S)
-#define INTRO_NEWS_MIN_NS (10 * SH_NS_PER_MS) /* between looks at hints, doubling */
+#define INTRO_NEWS_MIN_NS (10 * SH_NS_PER_MS) /* between looks at hints; doubles */
 #define INTRO_NEWS_MAX_NS SH_NS_PER_S
 
 struct sh_intros sh_intros;
@@ -96,7 +100,7 @@ static bool intro_not_forged(const struct kv_record *record)
 	return own && own->nonce == record->nonce && own->qp->qp_num == record->qpn;
 }
 
-/* Both ends must mean each other: an entry may be left over from a job that was killed. */
+/* True if both ends mean each other: an entry may be left over from a job that was killed. */
 static bool intro_matches(const struct sh_qp *qp, const struct kv_record *record)
 {
 	uint32_t i;
@@ -215,11 +219,11 @@ static uint64_t intro_renew_ns(void)
 	return sh_min_ns(intro_third_ns(), INTRO_AGAIN_NS);
 }
 
-/* What a look at the store has come to. */
+/* The outcome of a look at the store. */
 enum intro_found {
 	INTRO_ABSENT,	/* the peer has no record */
-	INTRO_UNCLEAR,	/* it has one, of which the right one may be the successor */
-	INTRO_NO_STORE, /* it did not answer */
+	INTRO_UNCLEAR,	/* the peer has a record; the right one may follow it */
+	INTRO_NO_STORE, /* the store did not answer */
 };
 
 /*
@@ -257,7 +261,7 @@ static void intro_await(struct sh_qp *qp)
 			sh_min_ns(look_at > now ? look_at : now, now + intro_renew_ns());
 }
 
-/* As if it began now. */
+/* Begins again with short pauses. */
 static void intro_anew(struct sh_qp *qp)
 {
 	qp->intro.since = sh_now_ns();
@@ -295,7 +299,7 @@ static void intro_look(struct sh_qp *qp, uint64_t at)
 	qp->intro.next_at = sh_earlier_ns(qp->intro.next_at, at);
 }
 
-/* Who has read this connection's entry speaks to us: its own is there by now. */
+/* A hint: somebody has read this connection's entry, so its own entry is there by now. */
 static void intro_news(struct sh_qp *qp)
 {
 	uint64_t now = sh_now_ns(), at = qp->intro.asked_at + qp->intro.news_interval;
@@ -309,7 +313,7 @@ static void intro_news(struct sh_qp *qp)
 	qp->intro.news_interval = sh_min_ns(qp->intro.news_interval, INTRO_NEWS_MAX_NS);
 }
 
-/* Those whose peer is not there yet write and look anew. */
+/* Connections whose peer is not there yet write and look anew. */
 void sh_intro_contact(uint32_t contacts)
 {
 	bool anew = contacts && sh_intros.contacts && contacts != sh_intros.contacts;
@@ -361,7 +365,7 @@ static void intro_refuse(struct sh_qp *qp, const char *key, const char *why)
 
 void sh_intro_answer(struct sh_qp *qp, const struct sh_intro_item *item, const char *error)
 {
-	/* of a get, "not there" is an answer; of a put it is a path that does not exist */
+	/* "not there" is an answer to a get; to a put it means a path that does not exist */
 	const char *refusal = item->put_ret || !item->get ? NULL : intro_refusal(item);
 	bool absent = !item->put_ret && item->get_ret == -ENOENT;
 	int ret = item->put_ret ? item->put_ret : item->get_ret;
@@ -422,7 +426,10 @@ static void intro_ask(struct sh_qp *qp)
 		intro_next(qp, INTRO_UNCLEAR);
 }
 
-/* Its control addresses are what is introduced. Those that open later are told later. */
+/*
+ * True if the NICs are open whose control addresses are introduced. NICs that open later are
+ * told later.
+ */
 static bool intro_nics_open(struct sh_qp *qp)
 {
 	bool patient = sh_now_ns() - qp->intro.since < INTRO_OPEN_NS;

@@ -14,18 +14,18 @@ struct sh_qp;
 struct sh_intros {
 	struct kv *kv;
 	struct sh_worker *worker;
-	bool said;		      /* that the KV cannot be used */
-	bool warned;		      /* that the job has no secret */
+	bool said;		      /* it was logged that the KV cannot be used */
+	bool warned;		      /* it was logged that the job has no secret */
 	struct sh_job job;	      /* takes all that is in line */
-	bool running;		      /* it will look at the line again */
+	bool running;		      /* the job runs, and will look at the line again */
 	struct list_node line;	      /* connections */
-	struct list_node waiting;     /* those that are not introduced yet: ahead.c */
-	struct list_node withdrawals; /* of connections that have ended */
+	struct list_node waiting;     /* connections that are not introduced yet: ahead.c */
+	struct list_node withdrawals; /* withdrawals of ended connections */
 	uint32_t n_withdrawals;	      /* in that list */
 	uint64_t withdraw_at;	      /* when they wait no longer; 0: none waits */
-	bool hurried;		      /* those that are there wait no longer */
-	uint32_t contacts;	      /* with the store, when it was last asked */
-	char prefix[KV_PREFIX_MAX];   /* of all keys; empty: not found out yet */
+	bool hurried;		      /* withdrawals that are there wait no longer */
+	uint32_t contacts;	      /* number of contacts with the store, when last asked */
+	char prefix[KV_PREFIX_MAX];   /* prefix of all keys; empty: not found out yet */
 };
 
 extern struct sh_intros sh_intros;
@@ -33,7 +33,7 @@ extern struct sh_intros sh_intros;
 void sh_intro_start(struct sh_qp *qp);
 
 /*
- * At exit, before sh.stopping is set: its worker, which is given nothing any more; NULL: there
+ * Returns the KV's worker at exit, before sh.stopping is set; it gets no more work. NULL: there
  * was none.
  */
 struct sh_worker *sh_intros_take_worker(void);

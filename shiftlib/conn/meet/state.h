@@ -13,14 +13,14 @@ struct sh_intro {
 	uint64_t next_at, interval, since, put_again_at, asked_at;
 	uint64_t look_at;	/* when the peer's record is looked for */
 	uint64_t news_interval; /* no sooner is it looked for at a hint */
-	uint64_t progressed;	/* its completions when it began to wait */
+	uint64_t progressed;	/* number of completions when the wait began */
 	uint64_t introduced_to; /* the instance that the core was told of last */
-	struct list_node line;	/* in sh_intros.line or waiting, or alone */
-	bool queued;		/* in line, or being asked about */
+	struct list_node line;	/* entry in sh_intros.line or .waiting, or alone */
+	bool queued;		/* stands in line, or is being asked about */
 	bool waits;		/* in sh_intros.waiting instead */
 	bool published, told;
-	bool no_store;	  /* it did not answer when it was asked last */
-	bool refused;	  /* it was said that its peer's record is wrong */
+	bool no_store;	  /* the store did not answer when asked last */
+	bool refused;	  /* logged: the peer's record is wrong */
 	bool gid_unknown; /* the NIC does not tell what the application connected from */
 };
 
@@ -29,9 +29,9 @@ struct sh_qp_unknown {
 	struct list_node link; /* sh_conns.suspects: sightings, and not refused yet */
 	uint32_t key;	       /* the one that is suspected, while sightings is not 0 */
 	bool remote;
-	uint8_t path; /* of the standby that would not have it */
+	uint8_t path; /* path of the standby that would lack the key */
 	uint32_t sightings;
-	uint32_t number; /* of the latest request, as of sp_qp_sending() */
+	uint32_t number; /* number of the latest request, as sp_qp_sending() has it */
 	uint64_t first_ns, last_ns;
 };
 

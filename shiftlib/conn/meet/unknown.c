@@ -182,7 +182,7 @@ static void unknown_look_again(uint64_t now)
 	}
 }
 
-/* One of several looks at a connection: whether it is still SHIFT's own is asked more often. */
+/* Looks at a connection's keys in one of UNKNOWN_TURNS rounds. */
 static void unknown_turn(struct sh_qp *qp, uint64_t now)
 {
 	if ((sh_conns.check_pass / SH_CONNS_PASSES + qp->conn_id) % UNKNOWN_TURNS)

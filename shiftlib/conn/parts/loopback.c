@@ -40,7 +40,7 @@
 #define LOOPBACK_BYTES	 4096
 #define LOOPBACK_LOOK_NS (50 * SH_NS_PER_US)
 #define LOOPBACK_FEW	 4		    /* bytes: a longer READ may be for what it brings */
-#define LOOPBACK_WAIT_NS (2 * SH_NS_PER_MS) /* for a reader that is being made */
+#define LOOPBACK_WAIT_NS (2 * SH_NS_PER_MS) /* pause while a reader is being made */
 
 bool sh_loopback_is(const struct sh_qp *qp)
 {
@@ -59,7 +59,7 @@ struct loopback_job {
 	struct sh_nic *nic;
 	uint8_t path;
 	struct sh_address address;
-	struct ibv_pd *own_pd; /* of the application, where it may be used; or NULL */
+	struct ibv_pd *own_pd; /* the application's PD where it may be used; or NULL */
 	struct sh_loopback_reader reader, gone;
 };
 
@@ -88,8 +88,9 @@ static bool reader_make(struct loopback_job *task, struct ibv_pd *pd)
 }
 
 /*
- * In the replica, whose keys name the application's memory; in its own context where that lives. A
- * protection domain that cannot be replicated, which moves nothing, gets a reader of other memory.
+ * Returns the PD for a reader: the replica's, whose keys name the application's memory, or the
+ * application's own where its NIC lives. A PD that cannot be replicated, which moves nothing,
+ * gets a reader of other memory.
  */
 static struct ibv_pd *reader_pd(struct loopback_job *task)
 {
@@ -160,7 +161,7 @@ static void loopback_job_done(struct sh_job *job)
 	free(task);
 }
 
-/* What is there goes; make: another one comes. */
+/* Destroys the reader that is there; make: another one follows. */
 static void loopback_job_submit(struct sh_qp *qp, uint8_t path, bool make)
 {
 	struct sh_loopback_reader *reader = &qp->loopback.readers[path];
@@ -221,7 +222,8 @@ static struct sh_loopback_reader *reader_get(struct sh_qp *qp, uint8_t path)
 	bool stale = reader->own ? qp->ctx->dead : reader->incarnation != nic->incarnation;
 
 	if (reader->state == SH_READER_READY && !reader->failed && !stale)
-		return reader_has_read(reader) ? reader : NULL; /* for an earlier question */
+		/* the answer is to an earlier question */
+		return reader_has_read(reader) ? reader : NULL;
 	if (reader->failed && sh_nic_up(nic))
 		sh_warn_once("%s: READs of a loopback QP wait: this NIC does not read, and other "
 			     "connections receive on it",
@@ -326,7 +328,7 @@ static void loopback_pass(struct sh_qp *self, uint64_t now)
 {
 	int passed = sp_qp_pass(self->sp, self->loopback.n);
 
-	if (!passed) /* it failed, or was found to be somebody else's */
+	if (!passed) /* the connection failed, or the rings are somebody else's */
 		loopback_open(self);
 	else if (passed > 0)
 		self->loopback.n -= (uint32_t)passed;
@@ -417,7 +419,7 @@ static void loopback_receive(struct sh_qp *qp, uint8_t path)
 			loopback_shut(self);
 }
 
-/* Those that wait were to be read on the path that it leaves: the readers are asked anew. */
+/* Asks the readers anew: waiting READs were for the path that is left. */
 static void loopback_move(struct sh_qp *qp, uint8_t path)
 {
 	if (path != qp->active->path)
@@ -457,8 +459,8 @@ static bool only_reads_of_few_bytes(const struct sp_request *info, uint32_t n)
 }
 
 /*
- * What the NIC had taken in before the quiesce began is in memory: a READ by another NIC sees
- * it.
+ * True if data that the NIC had taken in before the quiesce is in memory, where a READ by
+ * another NIC sees it.
  */
 static bool loopback_old_enough(const struct sh_qp *qp, uint64_t now)
 {
@@ -495,7 +497,7 @@ static bool loopback_is_over(struct sh_qp *qp, uint32_t recv_count, uint64_t now
 
 /* ---- its beginning and its end --------------------------------------------------------------- */
 
-/* At RTR and again at RTS. */
+/* Called at RTR and again at RTS. */
 static void loopback_connected(struct sh_qp *qp)
 {
 	if (!qp->loopback.counted && sh_loopback_is(qp))
@@ -544,7 +546,7 @@ static void loopback_dropped(struct sh_qp *qp, bool may_wait)
 		sh_loopback_drop(qp);
 }
 
-/* Behind the failing, or what waits would run. */
+/* Opens the gate behind the failing, or READs that wait would run. */
 static void loopback_ended(struct sh_qp *qp, bool failed)
 {
 	if (failed)

@@ -18,14 +18,14 @@ struct sh_qp;
 /* SHIFT's own loopback QP, which READs there: see loopback.c. */
 struct sh_loopback_reader {
 	enum { SH_READER_NONE, SH_READER_MAKING, SH_READER_READY } state;
-	bool own; /* in the application's context; else holds on to the NIC's incarnation */
+	bool own; /* made in the application's context; else it holds the NIC's incarnation */
 	bool asked, failed;
 	uint32_t incarnation;
-	struct sh_looped looped; /* its pd NULL: the replica's, or the application's */
+	struct sh_looped looped; /* pd NULL: the PD is the replica's or the application's */
 };
 
 bool sh_loopback_is(const struct sh_qp *qp); /* the application's own QP is a loopback QP */
-/* It has a reader there, or one is being made. */
+/* True if there is a reader on that path, or one is being made. */
 bool sh_loopback_has_reader(const struct sh_qp *qp, uint32_t path);
 void sh_loopback_drop(struct sh_qp *qp);   /* lock given up meanwhile; the connection is closed */
 void sh_loopback_uninit(struct sh_qp *qp); /* behind that */

@@ -23,14 +23,14 @@
 #include "shiftlib/replica/cq.h"
 #include "shiftlib/replica/memory.h"
 
-#define POOL_OF_NIC  64 /* at most so many, made or being made */
+#define POOL_OF_NIC  64 /* QPs of a NIC at most, made or being made */
 #define POOL_OF_KIND 4	/* ... of those that the same connections can take */
 
 struct sh_pooled {
 	struct list_node link; /* sh_conns.pool */
-	struct sh_qp *owner;   /* that it was made for; NULL: it has gone while this was made */
+	struct sh_qp *owner;   /* the QP it was made for; NULL: that has gone meanwhile */
 	struct sh_nic *nic;
-	struct sh_carrier real; /* its QP NULL: being made */
+	struct sh_carrier real; /* real.qp NULL: being made */
 	unsigned int access;	/* the rights that it has */
 };
 
@@ -150,7 +150,10 @@ static bool pool_submit(struct sh_qp *qp, uint8_t path, struct sh_pooled *pooled
 	return false;
 }
 
-/* One on a shared receive queue would take receives, and is left out. */
+/*
+ * True if a QP may be made ahead. On a shared receive queue it would take receives, so there is
+ * none.
+ */
 static bool pool_possible(const struct sh_qp *qp, uint8_t path)
 {
 	const struct sh_nic *nic = path < qp->ctx->n_paths ? qp->ctx->path[path] : NULL;
@@ -205,7 +208,7 @@ static bool pool_take(struct sh_qp *qp, uint8_t path, struct sh_carrier *taken)
 	return true;
 }
 
-/* Its QP is the standby's now; what it holds beside is given back. */
+/* Gives back what was held with a QP that is a standby's now. */
 static void pool_used(struct sh_qp *qp, const struct sh_carrier *taken)
 {
 	sh_cq_shadow_put(qp->scq, taken->scq);

@@ -10,12 +10,12 @@
 #include <stdint.h>
 
 struct sh_nic;
-struct sh_pooled; /* one of them; in struct sh_carriers of the connection that it was made for */
+struct sh_pooled; /* a QP made ahead; struct sh_qp of its owner points to it */
 struct sh_conn_part;
 struct sh_qp;
 
 bool sh_pool_has(const struct sh_qp *qp, const struct sh_nic *nic);
-void sh_pool_nic_reopened(const struct sh_nic *nic); /* those of earlier incarnations go */
+void sh_pool_nic_reopened(const struct sh_nic *nic); /* drops QPs of earlier incarnations */
 uint32_t sh_pool_count(const struct sh_nic *nic);    /* that are made */
 uint32_t sh_pool_give_back(const struct sh_nic *nic);
 

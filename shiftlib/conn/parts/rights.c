@@ -16,7 +16,7 @@
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
 
-#define RIGHTS_WAIT_NS SH_NS_PER_S /* for a NIC that may hang */
+#define RIGHTS_WAIT_NS SH_NS_PER_S /* time given to a NIC that may hang */
 
 struct rights_job {
 	struct sh_job job;
@@ -110,7 +110,7 @@ static bool rights_submit(struct sh_qp *qp, struct sh_carrier *carrier, int mask
 	return false;
 }
 
-/* Those that the peer's requests may still come to. */
+/* True if the peer's requests may still come to the carrier. */
 static bool rights_concern(const struct sh_carrier *carrier)
 {
 	return carrier->nic && carrier->qp && !carrier->to_error;

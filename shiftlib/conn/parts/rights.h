@@ -15,7 +15,7 @@ struct sh_qp;
  * given up, before this returns. Lock held, given up meanwhile.
  */
 void sh_rights_follow(struct sh_qp *qp, int mask);
-/* Its own QP gets the rights that the application gave it; in the background. */
+/* Gives the application's own QP the rights that were withheld; in the background. */
 void sh_rights_restore(struct sh_qp *qp);
 
 extern const struct sh_conn_part sh_rights_part;

@@ -25,8 +25,9 @@
 #include "shiftlib/replica/cq.h"
 #include "shiftlib/replica/srq.h"
 
-#define ROOM_HIDDEN   2	 /* requests of the engine's own that may be outstanding */
-#define ROOM_PART     8u /* of the memory that may be locked, at most one in so many parts */
+#define ROOM_HIDDEN 2 /* requests of the engine's own that may be outstanding */
+/* queues may grow by one part in so many of the memory that may be locked */
+#define ROOM_PART     8u
 #define ROOM_CQE_SIZE 64u
 #define ROOM_AGAIN_NS (10 * SH_NS_PER_S)
 
@@ -55,7 +56,10 @@ static uint32_t room_sends(const struct sh_qp *qp)
 	return cap.max_send_wr + ROOM_HIDDEN;
 }
 
-/* Of a shared receive queue, it may have begun one. */
+/*
+ * Returns the entries that a QP needs in a CQ. On a shared receive queue it may have begun one
+ * receive.
+ */
 static struct sh_depth room_depth(const struct sh_qp *qp, const struct sh_cq *cq)
 {
 	struct sh_depth depth = { 0 };
@@ -150,7 +154,7 @@ static const char *room_why(const struct sh_qp *qp)
 
 /* ---- no room any more ------------------------------------------------------------------------ */
 
-/* Both ends go on as they would without SHIFT. */
+/* Ends the connection; both ends go on as they would without SHIFT. */
 static void room_leave(struct sh_qp *qp, const char *why)
 {
 	if (qp->conn_id && qp->core.peer.introduced)
@@ -190,7 +194,7 @@ void sh_room_refuse(struct sh_cq *cq)
 	room_refused(cq, why_refused);
 }
 
-/* For those that move, and those that wait for it. */
+/* Returns the entries that all movers need, and all who wait for room. */
 static uint64_t room_wanted(const struct sh_cq *cq)
 {
 	uint64_t movers = cq->room.movers;
@@ -202,7 +206,10 @@ static uint64_t room_wanted(const struct sh_cq *cq)
 	return sh_room_need(&cq->room, movers, sh_cq_known(cq));
 }
 
-/* What SHIFT has made all queues larger by must leave room for what the program may lock. */
+/*
+ * True if the memory by which SHIFT has grown all queues leaves room for what the program may
+ * lock.
+ */
 static bool room_lockable(const struct sh_cq *wanted, uint64_t size)
 {
 	uint64_t lockable = backup_lockable(), more = size - wanted->room.have;
@@ -338,7 +345,7 @@ static bool room_matters(const struct sh_qp *qp)
 	return qp->core.guarded && !qp->active->epoch && sp_qp_posted(qp->sp);
 }
 
-/* It could not be made, and now there is something that could be flushed. */
+/* Leaves a connection that got no room once it has something that could be flushed. */
 static void room_look_at_idle(struct sh_qp *qp)
 {
 	const struct sh_cq *cq = room_missing(qp);
@@ -379,7 +386,7 @@ static const char *room_forbids(struct sh_qp *qp)
 	return cq->room.why ? cq->room.why : why_unused;
 }
 
-/* In the program's own thread. */
+/* Makes a queue larger in the program's own thread. */
 static void room_mend(struct sh_cq *cq)
 {
 	int size, ret;
@@ -409,7 +416,7 @@ void sh_room_overran(struct sh_qp *qp)
 	room_leave(qp, why_overran);
 }
 
-/* Of one that waits, or whose queues have become short. */
+/* Looks at a connection that waits for room, or whose queues have become short. */
 static void room_look_again(struct sh_qp *qp, uint64_t now)
 {
 	(void)now;

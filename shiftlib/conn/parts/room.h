@@ -20,7 +20,7 @@ void sh_room_remove(struct sh_qp *qp); /* and does so no more */
  * given up meanwhile.
  */
 void sh_room_mend(struct sh_qp *qp);
-/* It could not be made larger: connections that have no room any more lose their protection. */
+/* A queue could not be made larger: connections without room lose their protection. */
 void sh_room_refuse(struct sh_cq *cq);
 /* The queue overran: what uses it is the program's affair alone. */
 void sh_room_overran(struct sh_qp *qp);

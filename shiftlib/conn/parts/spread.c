@@ -87,6 +87,6 @@ static void spread_forget(struct sh_qp *qp)
 
 const struct sh_conn_part sh_spread_part = {
 	.name = "spread",
-	.life.leaves_peer = spread_forget, /* it is dealt with the next one, if there is one */
+	.life.leaves_peer = spread_forget, /* the next peer deals anew */
 	.step.stepped = spread_stepped,
 };

@@ -182,7 +182,10 @@ static bool srq_users_dead(struct sh_srq *srq, struct sh_shadow_srq *shadow)
 	return true;
 }
 
-/* Its receives are given to the others, if nobody takes them here. Returns: later. */
+/*
+ * Gives a queue's receives to the others if nobody takes them here. True: to be tried again
+ * later.
+ */
 static bool srq_give_up(struct sh_srq *srq, struct sp_srq_ring *ring, struct sh_shadow_srq *shadow)
 {
 	struct sp_srq_state state = sh_srq_ring_state(ring);
@@ -279,7 +282,7 @@ static void srq_limit_event(struct sh_srq *srq)
 			      "a shared receive queue is lost");
 }
 
-/* What lies in the completion queues of its QPs counts as taken from now on. */
+/* Collects completions of the QPs, so that their receives count as taken. */
 static void srq_collect(struct sh_srq *srq)
 {
 	struct sh_cq *last = NULL;
@@ -398,7 +401,7 @@ static bool srq_last_receive_due(const struct sh_carrier *carrier, bool failed)
 	return false;
 }
 
-/* Its event is due, if it was kept back. */
+/* Raises IBV_EVENT_QP_LAST_WQE_REACHED if it was kept back. */
 static void srq_ended(struct sh_qp *qp, bool failed)
 {
 	if (!qp->srq || !srq_last_receive_due(qp->active, failed))

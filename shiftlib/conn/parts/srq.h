@@ -24,7 +24,7 @@ bool sh_srq_last_receive(struct sh_qp *qp, struct sh_carrier *carrier);
 /* srq_few.c: moves one receive if a ring with users has none. told: by the engine, just now. */
 void sh_srq_few_run(struct sh_srq *srq, bool told, uint64_t now);
 void sh_srq_silence(
-	struct sh_qp *qp); /* it is being destroyed: there is no such event of it any more */
+	struct sh_qp *qp); /* the QP is being destroyed: the event is not raised any more */
 
 /* The engine's callbacks, on the data path; lock not held. */
 void sh_srq_cb_stuck(void *srq);

@@ -9,23 +9,23 @@
 
 struct sh_loopback_reader;
 
-/* In struct sh_qp: of a loopback QP. */
+/* The gate of a loopback QP, in struct sh_qp. */
 struct sh_loopback {
-	bool counted; /* in its context's n_self */
-	bool shut;    /* its sends wait until other NICs have read */
+	bool counted; /* counted in its context's n_self */
+	bool shut;    /* shut: sends wait until other NICs have read */
 	uint32_t n;   /* so many of them wait for those of `asked`, by path */
 	uint8_t asked;
 	uint64_t next_at;
-	struct sh_loopback_reader *readers; /* by path; NULL: it never was a loopback QP */
+	struct sh_loopback_reader *readers; /* readers by path; NULL: it never was a loopback QP */
 };
 
-/* In struct sh_qp, of its own QP. */
+/* Room for flushes of the application's own QP, in struct sh_qp. */
 struct sh_qp_room {
-	bool has;   /* its places are taken, until it is destroyed */
-	bool waits; /* its connection has none yet; counted in sh_conns.roomless */
+	bool has;   /* its places are taken until the QP is destroyed */
+	bool waits; /* there is no room yet; counted in sh_conns.roomless */
 };
 
-/* Of one NIC: its connections, and where they would go. */
+/* The connections of a NIC, and where they would go. */
 struct sh_spread {
 	uint32_t carries;
 	struct backup_load load;
