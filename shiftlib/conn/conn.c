@@ -72,9 +72,9 @@ static void conn_ended(struct sh_qp *qp, bool masked)
 }
 
 /*
- * What a step needs. Two of them are kept for all who have the lock, as they are too large for
- * the stack of a thread of the program; who finds none left (a step that sets off steps of
- * other connections) has one on the stack.
+ * The memory of a step. Two are kept for whoever has the lock, as they are too large for the
+ * stack of a program's thread. A step that sets off steps of other connections may find none
+ * left, and takes one on the stack.
  */
 #define MAX_QUEUED 16
 struct sh_events {

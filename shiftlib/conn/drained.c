@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What is known of the carriers that a move leaves: who destroyed them, and whether what their
- * NICs acknowledged has reached memory.
+ * Questions about the carriers that a move leaves: did the driver destroy them, has what their
+ * NICs acknowledged reached memory?
  */
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"

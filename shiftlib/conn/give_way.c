@@ -28,7 +28,7 @@ static struct {
 	 * too, so pollers nap until nothing is withheld.
 	 */
 	_Atomic bool starved;
-	_Atomic uint64_t round, since; /* that a queue pair came to RTS in, and when that was */
+	_Atomic uint64_t round, since; /* round in which a QP came to RTS; time of that */
 } give_way;
 
 void sh_give_way_fault(void)

@@ -102,7 +102,7 @@ static void level_rests(struct sh_qp *qp, uint8_t path)
 
 void sh_level_report(struct sh_qp *qp, const struct sc_action *action)
 {
-	/* In mid-move a line would only hold the move up; the outcome is told at its end. */
+	/* a line in mid-move would only hold the move up; the outcome is told at its end */
 	if (qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED)
 		return;
 	if (qp->level == SH_FOREIGN)

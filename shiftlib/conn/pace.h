@@ -8,12 +8,16 @@
 
 struct sh_pace {
 	uint32_t waiting;  /* connections that repeat STATE until the peer has answered */
-	uint32_t answered; /* that did, since the first of these began to wait */
+	uint32_t answered; /* connections that got an answer since the first began to wait */
 	uint64_t since;
 };
 
-void sh_pace_wait(struct sh_pace *pace, bool on, uint64_t now); /* one more, or one less */
-/* Until all that wait have their answers, at the rate of those that came; at most max_ns. */
+/* counts a connection that begins to wait, or ends to */
+void sh_pace_wait(struct sh_pace *pace, bool on, uint64_t now);
+/*
+ * Returns the time until all that wait have their answers, at the rate of those that came; at
+ * most max_ns.
+ */
 uint64_t sh_pace_ns(const struct sh_pace *pace, uint64_t now, uint64_t max_ns);
 
 #endif

@@ -59,7 +59,10 @@ struct sh_part_step {
 	void (*leveled)(struct sh_qp *qp);
 	/* Lazy: the connection has no standby, and would go to that path. */
 	void (*rests)(struct sh_qp *qp, uint8_t path);
-	/* Returns why the connection is not protected, a constant; NULL: the part knows of nothing. */
+	/*
+	 * Returns why the connection is not protected, a constant; NULL: the part knows of
+	 * nothing.
+	 */
 	const char *(*why)(const struct sh_qp *qp);
 	/* Returns why the connection may not begin a move now, a constant; NULL: it may. */
 	const char *(*forbids)(struct sh_qp *qp);
@@ -145,13 +148,13 @@ struct sh_part_fate {
 	void (*doubt)(struct sh_qp *qp, const struct sc_verdict *verdict);
 };
 
-/* What is heard of a connection: from its peer, from the data path. */
+/* News of a connection: from its peer, from the data path. */
 struct sh_part_news {
 	/* Takes a record of the part's kind; false: the record is another part's. */
 	bool (*message)(struct sh_qp *qp, const struct sh_wire_record *record);
 	/* Somebody speaks to the connection who is not its peer, or not yet. */
 	void (*hinted)(struct sh_qp *qp);
-	/* That carrier ran out of retries. */
+	/* A carrier ran out of retries. */
 	void (*blamed)(struct sh_qp *qp, uint32_t epoch);
 	/* Sends wait behind the engine's gate. */
 	void (*gated)(struct sh_qp *qp, uint64_t now);
@@ -177,10 +180,7 @@ extern const struct sh_conn_part *const *sh_parts;
 
 /* Once, before any connection. The array lives as long as the process. */
 void sh_parts_register(const struct sh_conn_part *const *parts);
-/*
- * What all parts need of a send queue of the connection; false: no part needs anything. Any
- * thread.
- */
+/* Adds what all parts need of a send queue of the connection; false: nothing. Any thread. */
 bool sh_parts_caps(const struct sh_qp *qp, struct ibv_qp_cap *cap);
 
 /* Tells all parts in their order: SH_PARTS_TELL(life.left, qp). */

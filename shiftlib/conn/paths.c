@@ -20,8 +20,8 @@
 #include "shiftlib/replica/reach.h"
 
 /*
- * From this side: path k is up if its NIC is, and the peer's NIC k answers; and if memory and
- * flushes have room.
+ * True if path k is up as seen from this side: its NIC is up, the peer's NIC k answers, and
+ * there is room for memory and flushes.
  */
 static bool paths_up(const struct sh_qp *qp, uint8_t path)
 {
@@ -34,7 +34,7 @@ static bool paths_steady(const struct sh_qp *qp, uint8_t path)
 	return qp->paths.routes[path] && sh_heartbeat_steady(qp->paths.routes[path]);
 }
 
-/* It says that it cannot do what the default NIC does. */
+/* True if the NIC says that it can do less than the default NIC does. */
 static bool paths_lesser(const struct sh_qp *qp, const struct sh_nic *nic)
 {
 	return nic->address.mtu < (uint8_t)qp->app.attr.path_mtu ||
@@ -75,7 +75,7 @@ static bool paths_asks(const struct sh_qp *qp, const struct sc_event *event, uin
 		       sc_order_rank(core->standby.order, core->path);
 }
 
-/* Of such paths it is told what it was told before, until it is its turn. */
+/* Lets the core know of such paths what it knew before, until the connection has its turn. */
 static void paths_wait(struct sh_qp *qp, struct sc_event *event)
 {
 	uint8_t k, asks = 0;
@@ -155,7 +155,7 @@ void sh_paths_use_peer(struct sh_qp *qp, struct sh_peer *peer)
 
 	if (before == peer)
 		return;
-	if (qp->standby && qp->standby->keys_wait) { /* for an answer of the former */
+	if (qp->standby && qp->standby->keys_wait) { /* the answer would be the former peer's */
 		qp->standby->keys_wait = false;
 		before->keys_waiting--;
 	}
@@ -165,7 +165,7 @@ void sh_paths_use_peer(struct sh_qp *qp, struct sh_peer *peer)
 	}
 	qp->peer = peer;
 	sp_keys_changed();
-	if (peer) /* who leaves asks for nothing more */
+	if (peer) /* a connection that leaves asks for nothing more */
 		sh_heartbeat_soon();
 	if (peer)
 		sh_peer_join(peer);
@@ -198,7 +198,7 @@ bool sh_news_peer_translates(const struct sh_peer *peer)
 	return false;
 }
 
-/* What uses this PD cannot go to that path: standbys there are lost. */
+/* Connections of this PD cannot go to that path: standbys there are lost. */
 void sh_news_pd_lost_path(const struct sh_pd *pd, uint8_t path)
 {
 	struct sh_qp *qp;
@@ -209,7 +209,7 @@ void sh_news_pd_lost_path(const struct sh_pd *pd, uint8_t path)
 		if (qp->standby && qp->standby->path == path)
 			sh_conn_about(qp, SC_EV_STANDBY_LOST, SC_REASON_RESOURCE,
 				      qp->standby->epoch);
-		if (qp->core.config.lazy) /* it is suspicious now */
+		if (qp->core.config.lazy) /* the path is suspicious now */
 			sh_paths_changed(qp);
 	}
 }

@@ -12,17 +12,17 @@ struct sh_nic;
 struct sh_qp;
 
 /*
- * In struct sh_qp. By path, the first two written before the peer: its NIC, and the control
- * path to it.
+ * The paths of a connection, in struct sh_qp: by path, the peer's NIC and the control path to
+ * it. Both arrays are written before qp->peer.
  */
 struct sh_qp_paths {
 	uint8_t peer_nics[SC_MAX_PATHS];
 	struct sh_peer_path *routes[SC_MAX_PATHS];
-	uint32_t n;		     /* that both ends have */
+	uint32_t n;		     /* number of paths that both ends have */
 	uint8_t up, steady, drained; /* masks of paths that the core was told */
-	uint32_t order;		     /* in which they are preferred, as it was counted */
+	uint32_t order;		     /* order of preference, as spread.c counted it */
 	bool carried;		     /* counted for its default NIC */
-	struct sh_turn turn;	     /* of many that move in order */
+	struct sh_turn turn;	     /* the connection's turn among many that move in order */
 	bool fits; /* there is room for a flush, or nothing that could be flushed: it may move */
 	uint8_t homed;	 /* paths that a part wants left, which count as drained for the core */
 	uint32_t cannot; /* ... and what the peer is told of that */

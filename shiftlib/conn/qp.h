@@ -41,14 +41,14 @@ struct sh_qp_heard {
 
 /* Events of actions that answer at once: the core is never entered twice. */
 struct sh_qp_line {
-	struct sh_events *events; /* of who steps it just now; NULL: nobody does */
+	struct sh_events *events; /* line of the step that runs; NULL: none does */
 	struct sh_qp_heard heard;
 };
 
 /* The connection at the other end, as its record in the KV names it. */
 struct sh_qp_other {
 	uint32_t conn, nonce;
-	bool heard; /* it has answered: it knows this connection, too */
+	bool heard; /* the other end has answered: it knows this connection, too */
 };
 
 /* The GID that the application connected from. */
@@ -59,13 +59,16 @@ struct sh_qp_gid {
 	uint16_t vlan; /* 0: none */
 };
 
-/* What the application has set by its own modify calls. */
+/* Attributes that the application has set by its own modify calls. */
 struct sh_qp_app {
 	struct ibv_qp_attr attr;
 	int mask;
-	enum ibv_qp_state set; /* by its last modify call */
+	enum ibv_qp_state set; /* state set by the last modify call */
 	enum ibv_qp_state
-		state; /* that the application believes in: ERR, too, once it was told errors */
+		/*
+		 * state that the application believes in; ERR as well once it was told errors
+		 */
+		state;
 };
 
 /* A driven QP; with a connection once it is connected. */
@@ -77,20 +80,20 @@ struct sh_qp {
 	struct sh_pd *pd;
 	struct sh_cq *scq, *rcq;
 	struct sh_srq *srq;		   /* NULL: none that is driven */
-	struct {			   /* of its own QP */
-		struct sh_shadow_srq *srq; /* that it was made on; NULL: the application's */
+	struct {			   /* the application's own QP */
+		struct sh_shadow_srq *srq; /* the SRQ it was made on; NULL: the application's */
 	} own;
 	struct sp_qp *sp;
-	struct ibv_qp_init_attr_ex init; /* as the application passed it */
+	struct ibv_qp_init_attr_ex init; /* attributes as the application passed them */
 	struct ibv_qp_cap caps;		 /* as returned */
 	struct {
 		struct sh_private_cq
-			*cq[2]; /* of a foreign QP on driven CQs: of its sends, receives */
-		bool counted;	/* by its CQs, as one that the engine does not drive */
-		bool not ;	/* it was driven, and is being destroyed */
+			*cq[2]; /* CQs for sends and receives of a foreign QP on driven CQs */
+		bool counted;	/* counted by its CQs as a QP that no engine drives */
+		bool not ;	/* was driven, and is being destroyed */
 		bool refused;	/* not made through SHIFT, and cannot share its receive queue */
-		bool set;	/* its program set something of it that SHIFT cannot repeat */
-		bool alternate; /* its program has loaded an alternate path */
+		bool set;	/* the program set something that SHIFT cannot repeat */
+		bool alternate; /* the program loaded an alternate path */
 	} foreign;
 	enum sh_level level;
 	const char *why;
@@ -101,9 +104,9 @@ struct sh_qp {
 	bool closed;
 	struct {
 		bool guarded; /* core.guarded, as it was counted */
-		bool moving;  /* its move has begun and not ended, as it was counted */
+		bool moving;  /* counted as moving: its move has begun and not ended */
 		bool leaving; /* or a switch that leads to one, as its context counted it */
-		bool waiting; /* it repeats STATE, as it was counted */
+		bool waiting; /* counted as waiting: it repeats STATE */
 		uint64_t waiting_since; /* time when `waiting` changed last */
 		enum sh_user user;	/* and what a fault of its NIC would be to it */
 		uint8_t port;		/* ... on that port */

@@ -34,7 +34,7 @@
 #define QUIESCE_POLL_SICK_NS (10 * SH_NS_PER_MS)
 /* most that a recount waits for a look at its NIC */
 #define QUIESCE_DRAIN_NS (500 * SH_NS_PER_MS)
-#define QUIESCE_LOOKS	 4  /* at a command that is awaited, in its time */
+#define QUIESCE_LOOKS	 4  /* looks at an awaited command within its time */
 #define QUIESCE_ALIVE	 10 /* so many times longer it may take where the NIC still sends */
 
 static struct {
@@ -122,7 +122,7 @@ static struct sh_worker *quiesce_finish(struct quiesce_job *task)
 	}
 	if (qp->conn_id && qp->quiesce.phase == SH_QUIESCE_COMMAND && quiesce_commands_done(qp)) {
 		qp->quiesce.phase = SH_QUIESCE_FLUSHING;
-		qp->quiesce.since = sh_now_ns(); /* of the flush: its time begins */
+		qp->quiesce.since = sh_now_ns(); /* the time of the flush begins */
 		qp->quiesce.interval = QUIESCE_POLL_MIN_NS;
 	}
 	if (qp->conn_id && quiesce_is_on(qp)) {
@@ -136,7 +136,7 @@ static struct sh_worker *quiesce_finish(struct quiesce_job *task)
 	return worker;
 }
 
-/* Of those that the workers have finished, the earliest first. */
+/* Takes the jobs that workers have finished, the earliest first. */
 static struct quiesce_job *quiesces_take(void)
 {
 	struct quiesce_job *job = atomic_exchange(&quiesces.finished, NULL), *next, *first = NULL;
@@ -237,7 +237,8 @@ void sh_quiesce_begin(struct sh_qp *qp, uint32_t epoch)
 		if (!sh_carrier_at(qp, i)->to_error)
 			quiesce_submit(qp, sh_carrier_at(qp, i));
 	}
-	if (quiesce_commands_done(qp)) { /* by an earlier move that did not reach its carrier */
+	/* an earlier move, which did not reach its carrier, gave the commands */
+	if (quiesce_commands_done(qp)) {
 		qp->quiesce.phase = SH_QUIESCE_FLUSHING;
 		qp->quiesce.interval = QUIESCE_POLL_MIN_NS;
 		qp->quiesce.next_at = now;
@@ -346,7 +347,7 @@ static uint64_t quiesce_command_since(const struct sh_qp *qp)
 
 		if (!sh_quiesce_left(qp, carrier) || carrier->in_error)
 			continue;
-		if (!carrier->to_error || !carrier->nic->prompt) /* it was not given */
+		if (!carrier->to_error || !carrier->nic->prompt) /* the command was not given */
 			since = sh_earlier_ns(since, qp->quiesce.since);
 		else if (carrier->prompt)
 			since = sh_earlier_ns(since, sh_worker_busy_since_ns(carrier->nic->prompt));
@@ -356,7 +357,9 @@ static uint64_t quiesce_command_since(const struct sh_qp *qp)
 	return since;
 }
 
-/* Whatever it does not do, it still sends datagrams that were posted later. */
+/*
+ * True if the NIC has sent datagrams that were posted after `since`, whatever it does not do.
+ */
 static bool quiesce_nic_lives(const struct sh_nic *nic, uint64_t since)
 {
 	return sh_nic_usable(nic) && sh_control_proven_at(nic->control) > since;
@@ -373,7 +376,7 @@ static bool quiesce_any_lives(const struct sh_qp *qp, uint64_t since)
 	return false;
 }
 
-/* Whose flush, or whose command, does not come: how many. */
+/* Fills in the NICs whose flush or command does not come; returns their number. */
 static int quiesce_blamed(const struct sh_qp *qp, const struct sp_flushed *flushed,
 			  struct sh_nic *blamed[SH_MAX_CARRIERS])
 {
@@ -397,7 +400,7 @@ static int quiesce_blamed(const struct sh_qp *qp, const struct sp_flushed *flush
 static void quiesce_ended(struct sh_qp *qp, const struct sp_flushed *flushed, bool final,
 			  bool obeyed)
 {
-	struct sh_nic *nic = qp->active->nic; /* what the event sets off may move the QP */
+	struct sh_nic *nic = qp->active->nic; /* the event below may move the QP */
 	bool present = qp->active->incarnation == nic->incarnation && !qp->active->lost;
 	bool gone = qp->active->lost || qp->receiving->lost;
 	struct sc_event event = { .type = SC_EV_QUIESCED,
@@ -412,7 +415,8 @@ static void quiesce_ended(struct sh_qp *qp, const struct sp_flushed *flushed, bo
 	struct sh_nic *blamed[SH_MAX_CARRIERS];
 	int n = final || quiesce_unseen(qp) ? 0 : quiesce_blamed(qp, flushed, blamed);
 
-	if (final && sp_has(qp->ctx->dev, SP_OWN_STATE_WORD)) /* until now its provider read it */
+	/* its provider read the state word until now */
+	if (final && sp_has(qp->ctx->dev, SP_OWN_STATE_WORD))
 		qp->qp->state = qp->app.state;
 	qp->quiesce.phase = final ? SH_QUIESCE_DONE : SH_QUIESCE_SICK;
 	qp->quiesce.next_at = final ? 0 : sh_now_ns() + QUIESCE_POLL_SICK_NS;
@@ -452,9 +456,9 @@ static bool quiesce_patient(const struct sh_qp *qp, uint64_t now)
 }
 
 /*
- * Its return is heard of, and sh_quiesce_look_awaited() looks when one takes too long:
- * thousands that stand in line look ever less often. Meanwhile the NIC gets something to send,
- * which tells whether it hangs.
+ * Waits for the command's return, of which the worker tells; sh_quiesce_look_awaited() looks
+ * when it takes too long. Thousands in line look ever less often. Meanwhile the NIC gets
+ * something to send, which tells whether it hangs.
  */
 static void quiesce_await_command(struct sh_qp *qp, uint64_t now)
 {
@@ -484,7 +488,10 @@ void sh_quiesce_look_awaited(void)
 	sh_outbox_release();
 }
 
-/* It may be the last one: whether what was acknowledged is in memory should be known by then. */
+/*
+ * True if a recount waits until it is known whether acknowledged data is in memory, as this
+ * recount may be the last.
+ */
 static bool quiesce_recount_waits(const struct sh_qp *qp, uint64_t now)
 {
 	return qp->quiesce.recount_at && sh_quiesce_drain_unknown(qp) &&
@@ -514,7 +521,7 @@ void sh_quiesce_look(struct sh_qp *qp, uint64_t now)
 	obeyed = collected && quiesce_final(qp, &flushed);
 	sh_mailbox_read(); /* an application error found on the way comes before QUIESCED */
 	if (!quiesce_is_on(qp))
-		return; /* which may have ended the move */
+		return; /* the errors may have ended the move */
 	if (obeyed || (collected && SH_PARTS_ASK(move.is_over, qp, flushed.recv_count, now)))
 		quiesce_ended(qp, &flushed, true, obeyed);
 	else if (qp->quiesce.phase == SH_QUIESCE_SICK)
@@ -540,7 +547,7 @@ void sh_quiesce_recount(struct sh_qp *qp)
 
 	qp->quiesce.recount_at = sh_now_ns();
 	if (!collected || quiesce_recount_waits(qp, qp->quiesce.recount_at)) {
-		/* its holder does; the core must get its answer */
+		/* the holder of the CQ collects; the core must get its answer */
 		qp->quiesce.phase = SH_QUIESCE_FLUSHING;
 		qp->quiesce.interval = QUIESCE_POLL_MIN_NS;
 		qp->quiesce.next_at = qp->quiesce.recount_at + QUIESCE_POLL_MAX_NS;

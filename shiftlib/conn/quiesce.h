@@ -15,8 +15,8 @@ struct sh_qp;
 enum sh_quiesce {
 	SH_QUIESCE_NONE,
 	SH_QUIESCE_COMMAND,  /* the command to ERR is under way */
-	SH_QUIESCE_FLUSHING, /* it returned; flush completions are awaited */
-	SH_QUIESCE_SICK,     /* they do not come: said so, and looked at now and then */
+	SH_QUIESCE_FLUSHING, /* the command returned; flush completions are awaited */
+	SH_QUIESCE_SICK,     /* flush completions do not come: told, and looked at now and then */
 	SH_QUIESCE_DONE,
 };
 
@@ -32,17 +32,18 @@ struct sh_qp_quiesce {
 /* epoch: that of the carrier to come; all before it are left. */
 void sh_quiesce_begin(struct sh_qp *qp, uint32_t epoch);
 void sh_quiesce_recount(struct sh_qp *qp);
-/* Of the carriers that are left: is it one? Was it destroyed by its driver? */
+/* True if the move leaves the carrier; true if its driver destroyed it. */
 bool sh_quiesce_left(const struct sh_qp *qp, const struct sh_carrier *carrier);
 bool sh_quiesce_removed(const struct sh_qp *qp, const struct sh_carrier *carrier);
 /* Has what its NIC acknowledged reached memory? */
 bool sh_quiesce_drained(const struct sh_qp *qp, const struct sh_carrier *carrier);
-bool sh_quiesce_drain_unknown(const struct sh_qp *qp); /* of one, that is not known yet */
+/* True if that is not known yet of a carrier. */
+bool sh_quiesce_drain_unknown(const struct sh_qp *qp);
 /* The peer has said that nothing of it is on its way to the carriers that are left. */
 void sh_quiesce_peer_left(struct sh_qp *qp);
 void sh_quiesce_seal(struct sh_qp *qp);
 void sh_quiesce_look(struct sh_qp *qp, uint64_t now); /* how far is it flushed? */
-void sh_quiesce_look_all(void);			      /* of a NIC more is known */
+void sh_quiesce_look_all(void);			      /* something new is known of a NIC */
 void sh_quiesce_look_awaited(void); /* a command takes too long, or its NIC is sick */
 /* The kernel has destroyed all queue pairs of this context. */
 void sh_quiesce_context_over(const struct ibv_context *context);

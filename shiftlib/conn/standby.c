@@ -37,8 +37,8 @@
 /* ---- making: shadows of what the QP needs, the QP itself, INIT ------------------------------ */
 
 /*
- * What the application asked for. Of another vendor's device: what it got, as that rounds up
- * otherwise; and no more than what any device knows.
+ * Fills in what the application asked for. On another vendor's device, what it got, as such a
+ * device rounds up otherwise; and nothing that only some devices know.
  */
 static void standby_attr(const struct sh_qp *qp, bool with_parts, struct ibv_qp_init_attr_ex *attr)
 {
@@ -78,7 +78,9 @@ static struct ibv_qp *standby_create_with(struct sh_standby_job *task, bool with
 	return real;
 }
 
-/* What parts need beside is not worth a standby. */
+/*
+ * Makes the QP; if that fails, without the extra room of parts, which is not worth a standby.
+ */
 static struct ibv_qp *standby_create(struct sh_standby_job *task)
 {
 	struct ibv_qp_cap none = { 0 };
@@ -115,8 +117,8 @@ static int standby_to_init(struct ibv_qp *real, const struct ibv_qp_attr *app, u
 }
 
 /*
- * It is in INIT, and its shadows are there as long as it is; but they may have been made anew
- * since it was taken.
+ * Takes the QP made ahead, which is in INIT. False: there is none, or its shadows were made
+ * anew since.
  */
 static bool standby_from_pool(struct sh_standby_job *task)
 {
@@ -386,7 +388,7 @@ static int standby_to_rtr(struct sh_standby_job *task)
 					  IBV_QP_MIN_RNR_TIMER);
 }
 
-/* Its index may have changed since it was told to the peer. */
+/* Looks the GID up again, as its index may have changed since the peer was told. */
 static const char *standby_gid(struct sh_standby_job *task)
 {
 	const char *why = sh_tenant_find(&task->tenant, task->nic, &task->own, &task->place);

@@ -29,8 +29,8 @@ static bool stay_untold(const struct sh_qp *qp, const struct sp_request *info, u
 }
 
 /*
- * It may not run again, and nobody could tell whether it ran: an atomic, or a READ before a
- * fenced request.
+ * True if a request may not run again, and nobody could tell whether it ran: an atomic, or a
+ * READ before a fenced request.
  */
 static bool stay_unrepeatable(const struct sh_qp *qp, const struct sp_request *info, uint32_t n)
 {
@@ -93,6 +93,6 @@ void sh_stay(struct sh_qp *qp, const struct sc_action *action)
 		stay_look(qp, action->epoch);
 		return;
 	}
-	atomic_store(&qp->mailbox.error_ns, 0); /* of a fault that is over */
+	atomic_store(&qp->mailbox.error_ns, 0); /* the fault is over */
 	sh_fence_lift(qp);
 }

@@ -10,7 +10,7 @@ struct sh_qp;
 
 /* SC_ACT_STAY. */
 void sh_stay(struct sh_qp *qp, const struct sc_action *action);
-/* At a timer of the connection: the log hears of a peer that does not answer. */
+/* Logs a peer that does not answer; called at the core's timer. */
 void sh_stay_say_unanswered(struct sh_qp *qp, uint64_t now);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What keeps an application's traffic apart from others' on the wire: its partition (P_Key), on
+ * The marks that keep an application's traffic apart on the wire: its partition (P_Key), on
  * Ethernet the VLAN of its GID. A standby has the same, by value, or is not made.
  */
 #ifndef SHIFTLIB_CONN_TENANT_H
@@ -31,12 +31,12 @@ struct sh_tenant_place {
 
 struct sh_tenant sh_tenant_of(const struct sh_qp *qp); /* lock held */
 /*
- * On the NIC's worker; @own: a copy of its address. NULL, or why a queue pair there would leave
- * the tenant.
+ * Finds the tenant's place on a NIC, on its worker; @own: a copy of the NIC's address. NULL, or
+ * why a queue pair there would leave the tenant.
  */
 const char *sh_tenant_find(const struct sh_tenant *tenant, struct sh_nic *nic,
 			   const struct sh_address *own, struct sh_tenant_place *place);
-/* Of a standby's two ends. NULL, or why they do not belong together. */
+/* Compares a standby's two ends. NULL, or why they do not belong together. */
 const char *sh_tenant_differ(const struct sc_address *own, const struct sc_address *peer);
 /* Lock held: why a standby there is likely to be refused; NULL: nothing speaks against it. */
 const char *sh_tenant_doubt(const struct sh_qp *qp, const struct sh_nic *nic);

@@ -9,7 +9,7 @@
 #define TURN_NS (250 * SH_NS_PER_MS)
 
 static struct {
-	struct list_node waiting, having; /* those that came first first */
+	struct list_node waiting, having; /* in the order in which they came */
 	uint32_t n;			  /* of having */
 } turns;
 
@@ -53,7 +53,7 @@ void sh_turn_waits_no_more(struct sh_qp *qp)
 		sh_turn_over(qp);
 }
 
-/* Those that are late may go on, but they keep nobody from beginning. */
+/* Ends turns that take too long: such moves go on, but keep nobody from beginning. */
 static void turns_expire(uint64_t now)
 {
 	while (turns.n && turns_first(&turns.having)->paths.turn.since + TURN_NS <= now)

@@ -27,7 +27,7 @@ struct sh_turn {
 /* May it begin? If not, its paths are looked at again when it may. */
 bool sh_turn_take(struct sh_qp *qp);
 void sh_turn_waits_no_more(struct sh_qp *qp); /* there is nothing that it would begin */
-void sh_turn_over(struct sh_qp *qp);	      /* it has arrived, or ends */
+void sh_turn_over(struct sh_qp *qp);	      /* the move has arrived, or ends */
 
 extern const struct sh_module sh_turns_module;
 

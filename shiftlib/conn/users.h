@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What each queue pair has to do with a fault of its context's NIC, counted by context and
+ * Queue pairs by what a fault of their context's NIC means to them, counted by context and
  * port. Lock held.
  */
 #ifndef SHIFTLIB_CONN_USERS_H
@@ -11,8 +11,9 @@
 
 struct sh_qp;
 
-bool sh_user_protected(const struct sh_qp *qp); /* its connection outlives a fault of the NIC */
-/* Its connection, its state or its port may have changed. */
+/* True if the connection outlives a fault of the NIC. */
+bool sh_user_protected(const struct sh_qp *qp);
+/* Counts the QP anew: its connection, its state or its port may have changed. */
 void sh_users_count(struct sh_qp *qp);
 void sh_users_forget(struct sh_qp *qp); /* it is destroyed */
 

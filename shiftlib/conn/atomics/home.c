@@ -94,10 +94,7 @@ static int home_takes(struct sh_qp *qp, const struct sh_carrier *to)
 	return sp_qp_atomics(qp->sp, home_may(qp), &used);
 }
 
-/*
- * ---- messages
- * ----------------------------------------------------------------------------------
- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static void home_obey(struct sh_qp *qp, const struct sc_msg_home *m, bool bar)
 {
@@ -147,10 +144,7 @@ static bool home_message(struct sh_qp *qp, const struct sh_wire_record *record)
 	return true;
 }
 
-/*
- * ---- the clock
- * ---------------------------------------------------------------------------------
- */
+/* ---- the clock ------------------------------------------------------------------------------- */
 
 static void home_say_waits(struct sh_qp *qp, uint64_t now)
 {

@@ -62,22 +62,20 @@ struct sh_home_board {
 	struct board_file *file;
 	struct sc_home_seat seat;
 	uint64_t free_since[SC_HOME_PROCESSES];
-	struct board_wait away, held; /* for another process' atomics; for the lock */
+	/* away: waits for another process' atomics; held: for the lock */
+	struct board_wait away, held;
 };
 
 /*
- * For changes of all boards, and their removal. Never closed: an event that was read may name
- * it.
+ * The inotify of all boards: changes, and removal. Never closed, as an event that was read may
+ * name it.
  */
 static struct {
 	int fd; /* -1: not made, or deaf */
 	struct sh_handler handler;
 } ears = { .fd = -1 };
 
-/*
- * ---- locks
- * ---------------------------------------------------------------------------------------
- */
+/* ---- locks ----------------------------------------------------------------------------------- */
 
 static bool board_lock(int fd, short type, uint32_t byte)
 {
@@ -95,7 +93,10 @@ static bool board_is_locked(int fd, uint32_t byte)
 	return fcntl(fd, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
 }
 
-/* It is held for microseconds; but its holder may be stopped meanwhile. */
+/*
+ * Takes the board's lock, which is held for microseconds, unless its holder is stopped. False:
+ * not now.
+ */
 static bool board_take(const struct sh_home_board *b)
 {
 	static const struct timespec pause = { .tv_nsec = BOARD_TRY_NS };
@@ -119,10 +120,7 @@ static uint32_t board_presence(uint32_t place)
 	return 1 + place;
 }
 
-/*
- * ---- who is gone
- * ---------------------------------------------------------------------------------
- */
+/* ---- who is gone ----------------------------------------------------------------------------- */
 
 static uint64_t board_pid_ns(void)
 {
@@ -144,7 +142,7 @@ static uint64_t board_start_of(int32_t pid)
 		return 0;
 	at = fgets(text, sizeof(text), f) ? strrchr(text, ')') : NULL;
 	fclose(f);
-	/* Behind the name: fields 3 to 21, then the start. */
+	/* fields 3 to 21 stand behind the name, then the start */
 	if (!at || sscanf(at + 1,
 			  " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
 			  "%*s %*s %llu",
@@ -197,10 +195,7 @@ static void board_clear_dead(struct sh_home_board *b)
 	}
 }
 
-/*
- * ---- joining
- * -------------------------------------------------------------------------------------
- */
+/* ---- joining --------------------------------------------------------------------------------- */
 
 static bool board_sit_at(struct sh_home_board *b, uint32_t place)
 {
@@ -289,7 +284,10 @@ static void board_readable(void *arg)
 	sh_home_due();
 }
 
-/* Without ears one looks from time to time. */
+/*
+ * Asks to be told of changes of the board. Without inotify, boards are looked at from time to
+ * time.
+ */
 static void board_listen(const struct sh_home_board *b)
 {
 	if (ears.fd < 0) {
@@ -327,7 +325,7 @@ static int board_path(struct sh_home_board *b, const char *nic, const char **why
 	char dir[RUN_DIR_MAX];
 	int ret = run_dir_path(sh.config.run_dir, geteuid(), dir);
 
-	/* One that others of the group do not find is worse than none. */
+	/* a board that others of the group do not find is worse than none */
 	if (!ret && !run_dir_is_sure(sh.config.run_dir, geteuid())) {
 		*why = "XDG_RUNTIME_DIR cannot be used here: set SHIFT_RUN_DIR for all of the "
 		       "group";
@@ -410,10 +408,7 @@ static struct sh_home_board *board_of(struct sh_home_board **at, const struct sh
 	return *at;
 }
 
-/*
- * ---- the NICs
- * ------------------------------------------------------------------------------------
- */
+/* ---- the NICs -------------------------------------------------------------------------------- */
 
 static int board_number(struct board_file *file, const char *name)
 {
@@ -455,10 +450,7 @@ static struct sh_home_board *board_begin(struct sh_home_board **at, const struct
 	return b;
 }
 
-/*
- * ---- what home.c asks
- * ----------------------------------------------------------------------------
- */
+/* ---- what home.c asks ------------------------------------------------------------------------ */
 
 bool sh_home_board_enter(struct sh_home_board **at, const struct sh_ctx *ctx)
 {
@@ -494,8 +486,8 @@ static bool board_waits(struct board_wait *wait)
 }
 
 /*
- * Who has the lock of an open file is not told: a process that was stopped while it had it, as
- * it is held for some calls only.
+ * Logs that the lock is held too long. The kernel does not tell by whom: a process that was
+ * stopped, as the lock is held for a few calls only.
  */
 static void board_say_held(struct sh_home_board *b)
 {

@@ -26,8 +26,8 @@ bool sh_home_boards_deaf(void); /* nobody tells this process when another has ch
 /* How many processes sit there. */
 uint32_t sh_home_board_processes(const struct sh_home_board *board);
 /*
- * In the child of a fork: the parent sits there, and goes on sitting there as long as its queue
- * pairs are open.
+ * Forgets the board in the child of a fork. The parent goes on sitting there as long as its
+ * queue pairs are open.
  */
 void sh_home_board_abandon(struct sh_home_board *board);
 

@@ -24,9 +24,9 @@
 #include "shiftlib/peer/outbox.h"
 #include "shiftlib/replica/context.h"
 
-/* between looks at what nobody tells: QPs that went, NICs */
+/* pause between looks at what nobody tells: QPs that went, NICs */
 #define HOME_LOOK_NS (100 * SH_NS_PER_MS)
-/* until a board is tried again that another process holds */
+/* pause before a board is tried again that another process holds */
 #define HOME_AGAIN_NS (2 * SH_NS_PER_MS)
 
 /* The connections of one default NIC: on stock, atomics are atomic there. */
@@ -73,10 +73,7 @@ void sh_home_due(void)
 		sh_wake_at(sh_now_ns());
 }
 
-/*
- * ---- the group: what is
- * ------------------------------------------------------------------------
- */
+/* ---- the group: what is ---------------------------------------------------------------------- */
 
 static bool home_connected(enum ibv_qp_state state)
 {
@@ -110,9 +107,9 @@ static bool home_is_member(const struct sh_qp *qp)
 }
 
 /*
- * To which it may be moved: up at both ends, and wanted empty by no operator. Where the peer's
- * group is at home is another thing (core/home.h): two that took it for that would keep each
- * other away from their default NICs for ever.
+ * The paths this connection may move to: up at both ends and not drained by an operator. Where
+ * the peer's group is at home does not count (core/home.h): two ends that counted it would keep
+ * each other away from their default NICs for ever.
  */
 static uint8_t home_ok(const struct sh_qp *qp)
 {
@@ -211,10 +208,7 @@ static uint32_t home_gather(struct home_group *group)
 	return n;
 }
 
-/*
- * ---- the group: what follows
- * -------------------------------------------------------------------
- */
+/* ---- the group: what follows ----------------------------------------------------------------- */
 
 /* May atomics come to it on the default NIC, unasked? */
 static bool home_lets_in(struct home_group *group, const struct sh_ctx *ctx)
@@ -370,10 +364,7 @@ const struct sh_module sh_homes_module = {
 	.next_timer = homes_next_timer,
 };
 
-/*
- * ---- what happens
- * ------------------------------------------------------------------------------
- */
+/* ---- what happens ---------------------------------------------------------------------------- */
 
 static void home_forget(struct sh_qp *qp)
 {

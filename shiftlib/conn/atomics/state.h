@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What conn/atomics/ keeps in a connection. */
+/* State of conn/atomics/ in a connection. */
 #ifndef SHIFTLIB_CONN_ATOMICS_STATE_H
 #define SHIFTLIB_CONN_ATOMICS_STATE_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Both ends of the question what a word holds. It may be asked and answered as often as
+ * Both ends of the question what a word holds. Question and answer are repeated as often as
  * messages are lost: behind the quiesce of the carrier that the requests lie in, the answer
- * that counts does not change any more (core/owner.c). The one who answers sees to that, and
- * that the word is one that the asker could have reached by an atomic itself.
+ * does not change any more (core/owner.c). The end that answers waits for that quiesce, and
+ * reads no word that the asker could not have reached by an atomic.
  */
 #include <stdlib.h>
 #include <sys/uio.h>

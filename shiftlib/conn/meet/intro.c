@@ -46,7 +46,7 @@
 #define INTRO_AGAIN_NS (5 * SH_NS_PER_S) /* an entry that nobody has answered is written again */
 /* a store that lost all has the entries again by then */
 #define INTRO_RARE_NS	  (30 * SH_NS_PER_S)
-#define INTRO_NEWS_MIN_NS (10 * SH_NS_PER_MS) /* between looks at hints; doubles */
+#define INTRO_NEWS_MIN_NS (10 * SH_NS_PER_MS) /* pause between looks at hints; doubles */
 #define INTRO_NEWS_MAX_NS SH_NS_PER_S
 
 struct sh_intros sh_intros;
@@ -147,9 +147,9 @@ static bool intro_any_route(const struct sh_qp *qp)
 }
 
 /*
- * Of two processes, whose instances are never the same, the higher number leads; of two connections
- * of one process the higher id. One that is its own peer is its own leader: what it says comes back
- * as the other end's word.
+ * True if this end leads. The higher instance leads, and within a process the higher conn_id. A
+ * connection that is its own peer leads itself: what it says comes back as the other end's
+ * word.
  */
 static bool intro_leads(const struct sh_qp *qp)
 {

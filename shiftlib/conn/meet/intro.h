@@ -14,8 +14,8 @@ struct sh_qp;
 struct sh_intros {
 	struct kv *kv;
 	struct sh_worker *worker;
-	bool said;		      /* it was logged that the KV cannot be used */
-	bool warned;		      /* it was logged that the job has no secret */
+	bool said;		      /* logged: the KV cannot be used */
+	bool warned;		      /* logged: the job has no secret */
 	struct sh_job job;	      /* takes all that is in line */
 	bool running;		      /* the job runs, and will look at the line again */
 	struct list_node line;	      /* connections */

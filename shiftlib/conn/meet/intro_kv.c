@@ -38,7 +38,10 @@ struct withdrawal {
 	int n;
 };
 
-/* Between the lock and the KV; of the KV's thread. */
+/*
+ * One round of questions to the KV, owned by the KV's thread, which fills and reads it with the
+ * lock held and asks without.
+ */
 struct batch {
 	uint32_t n_items, n_gone;
 	struct sh_intro_item items[BATCH_ITEMS];
@@ -50,7 +53,7 @@ struct batch {
 	uint32_t n_read;
 	uint32_t contacts;
 	uint32_t done, failed; /* operations, and those of them without an answer */
-	uint64_t took_ns;      /* of the last round trip; 0: there was none */
+	uint64_t took_ns;      /* time of the last round trip; 0: there was none */
 	int key_ret;	       /* -ENOKEY: the job has no secret */
 	uint8_t key[KV_MAC_LEN];
 	char error[KV_ERR_MAX];
@@ -70,7 +73,7 @@ static int batch_kv_open(struct batch *b)
 	return kv_open_with(sh.config.kv_url, &options, &sh_intros.kv, b->error, sizeof(b->error));
 }
 
-/* What others need of the handle, which is this thread's alone. */
+/* Copies what others need from the handle, which is this thread's alone. */
 static void batch_kv_tell(struct batch *b)
 {
 	b->contacts = kv_contacts(sh_intros.kv);
@@ -109,7 +112,7 @@ static void batch_add_puts(struct batch *b, struct sh_intro_item *item)
 	}
 }
 
-/* That a record is not there is an answer. */
+/* Returns the number of operations without an answer. "Not there" is an answer. */
 static uint32_t batch_failed(const struct batch *b)
 {
 	uint32_t i, n = 0;
@@ -134,7 +137,7 @@ static int batch_run(struct batch *b)
 	return ret;
 }
 
-/* In the order in which the operations were added. */
+/* Reads the results, in the order in which the operations were added. */
 static void batch_read_items(struct batch *b)
 {
 	const struct kv_op *op = b->ops;
@@ -204,7 +207,7 @@ static void batch_fail(struct batch *b, int ret)
 {
 	uint32_t i;
 
-	b->done = b->failed = b->n_items; /* what they are made of was not asked */
+	b->done = b->failed = b->n_items; /* none of their operations was asked */
 	for (i = 0; i < b->n_items; i++)
 		b->items[i].put_ret = b->items[i].get_ret = ret;
 }
@@ -309,8 +312,8 @@ static void batch_answer(struct batch *b)
 }
 
 /*
- * At the end of the process the last withdrawals are still asked for, and nobody is left to
- * answer.
+ * The job of the KV's thread: takes batches while something is in line. The last withdrawals of
+ * a process are still sent, and nobody is left to hear of the answers.
  */
 static void line_run(struct sh_job *job)
 {
@@ -335,10 +338,10 @@ static void line_run(struct sh_job *job)
 	free(b);
 }
 
-/* Without memory, or a thread, they wait in line for the next one that comes. */
+/* Starts the job. Without memory or a thread, what is in line waits for the next start. */
 static void line_start(void)
 {
-	sh_intros.withdraw_at = 0; /* it takes all that is in line */
+	sh_intros.withdraw_at = 0; /* the job takes all that is in line */
 	if (sh_intros.running || sh.stopping)
 		return;
 	if (!sh_intros.worker)
@@ -380,7 +383,7 @@ void sh_intro_line_withdraw(uint32_t nonce, char keys[][KV_KEY_MAX + 1], int n)
 		withdrawals_wait();
 }
 
-/* Those that wait for others wait no longer. */
+/* Sends withdrawals that wait for others. */
 static void line_hurry(void)
 {
 	sh_intros.hurried = sh_intros.n_withdrawals;

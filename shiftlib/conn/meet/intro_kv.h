@@ -14,10 +14,12 @@ struct sh_qp;
 
 #define SH_INTRO_PORT 1
 
-/* What the KV is asked for one connection. Holds no object of shiftlib: a KV that does not answer
- * must not hold a destroy up. */
+/*
+ * The questions to the KV for one connection. No object of shiftlib is held: a KV that does not
+ * answer must not hold a destroy up.
+ */
 struct sh_intro_item {
-	uint32_t conn_id, nonce; /* whose answer it is */
+	uint32_t conn_id, nonce; /* the connection that the answer is for */
 	bool put, get;
 	char own_keys[2][KV_KEY_MAX + 1];
 	int n_own;

@@ -14,9 +14,9 @@
 #include "shiftlib/replica/context.h"
 
 /*
- * Which GID the application connected from: it gave an index. Not asked in its own thread, and for
- * most queue pairs not at all: they use the GID of the control QP, or that of the one before.
- * False: it is being asked for, and the introduction goes on when the answer is there.
+ * Finds the GID that the application connected from, as it gave an index. Most queue pairs use
+ * the GID of the control QP, or that of the QP before; for others the NIC is asked, not in the
+ * application's thread. False: the answer is on its way, and the introduction goes on with it.
  */
 bool sh_intro_gid_known(struct sh_qp *qp)
 {

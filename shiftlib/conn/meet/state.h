@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What conn/meet/ keeps in a connection. */
+/* State of conn/meet/ in a connection. */
 #ifndef SHIFTLIB_CONN_MEET_STATE_H
 #define SHIFTLIB_CONN_MEET_STATE_H
 

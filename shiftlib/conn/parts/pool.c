@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Of thousands of connections that rest few move at a time. So each NIC has a few queue pairs
- * made ahead to INIT, which any connection of the same kind may take when it needs a standby:
- * of the four commands of a standby two are left. Each was made for a connection, and goes with
- * that one at the latest: so its protection domain and its completion queues are there as long
- * as it is.
+ * Queue pairs made ahead to INIT, a few for each NIC, as few of thousands of resting
+ * connections move at a time. Any connection of the same kind may take one for its standby: of
+ * the four commands of a standby two are left.
+ *
+ * Each was made for an owner, and goes with its owner at the latest: so its protection domain
+ * and its completion queues are there as long as it is.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -78,10 +79,7 @@ static bool pool_room(const struct sh_qp *qp, const struct sh_nic *nic)
 	return of_nic < POOL_OF_NIC && of_kind < POOL_OF_KIND;
 }
 
-/*
- * ---- made, by the worker of the NIC
- * -----------------------------------------------------------
- */
+/* ---- made, by the worker of the NIC ---------------------------------------------------------- */
 
 static void pool_unlink(struct sh_pooled *pooled)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What an application changes of a connected QP (IBA: RTS to RTS) holds for its carriers too,
- * before its modify returns: a right that was taken away must not come back with a move. A
- * carrier whose NIC does not say that it obeyed is given up.
+ * Attributes that an application changes on a connected QP (IBA: RTS to RTS). Its carriers get
+ * them before its modify returns: a right that was taken away must not come back with a move. A
+ * carrier whose NIC does not confirm the change is given up.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ struct rights_job {
 	uint32_t epoch;
 	struct ibv_qp_attr attr;
 	int mask, ret;
-	bool restores; /* what was withheld: who waits for it is told when it is there */
+	bool restores; /* gives back rights that were withheld, and tells who waits for them */
 };
 
 static void rights_run(struct sh_job *job)

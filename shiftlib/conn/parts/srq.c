@@ -132,9 +132,9 @@ static bool srq_nic_dead(const struct sh_srq *srq, const struct sh_shadow_srq *s
 }
 
 /*
- * It has written all that it ever will. incarnation: of the NIC when its queue pairs were made.
- * Of some devices nobody can say; what such a one received before it said that it was dead has
- * been written by then.
+ * True if the dead NIC has written all that it ever will. incarnation: the NIC's when its queue
+ * pairs were made. Where nobody can tell, SRQ_DEAD_NS must do: data that came before the death
+ * was told has been written by then.
  */
 static bool srq_nic_silent(struct sh_srq *srq, struct sh_shadow_srq *shadow, uint32_t incarnation)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What conn/parts/ keeps in a connection; and sh_spread, in sh_conns. */
+/* State of conn/parts/ in a connection; sh_spread is in sh_conns. */
 #ifndef SHIFTLIB_CONN_PARTS_STATE_H
 #define SHIFTLIB_CONN_PARTS_STATE_H
 
@@ -21,7 +21,7 @@ struct sh_loopback {
 
 /* Room for flushes of the application's own QP, in struct sh_qp. */
 struct sh_qp_room {
-	bool has;   /* its places are taken until the QP is destroyed */
+	bool has;   /* has its places, until the QP is destroyed */
 	bool waits; /* there is no room yet; counted in sh_conns.roomless */
 };
 

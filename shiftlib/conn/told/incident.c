@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What happens to connections, made into events: connections of one pair of NICs that move,
- * fail, or lose their protection at about the same time are one incident. Lock held in all of
- * it.
+ * Incidents: connections of one pair of NICs that move, fail, or lose their protection at about
+ * the same time, told as one event. Lock held in all of it.
  */
 #include <string.h>
 #include "shiftlib/base/list.h"
@@ -24,7 +23,7 @@
 #include "shiftlib/report/event.h"
 
 #define INCIDENTS      32 /* open at a time; when there are more, the oldest is recorded as it is */
-#define INCIDENT_MERGE 32 /* of one look at the protection */
+#define INCIDENT_MERGE 32 /* kinds of change merged in one look at the protection */
 
 struct incident {
 	uint32_t serial; /* 0: free */
@@ -36,8 +35,9 @@ struct incident {
 
 static struct {
 	struct incident open[INCIDENTS];
-	uint32_t serial;  /* the last */
-	uint64_t look_at; /* at the protection of connections; 0: nothing has changed */
+	uint32_t serial; /* the last */
+	/* time of the next look at the protection of connections; 0: nothing has changed */
+	uint64_t look_at;
 } incidents;
 
 /* ---- causes --------------------------------------------------------------------------------- */
@@ -92,7 +92,7 @@ static uint64_t incident_silence(const struct sh_qp *qp, enum sh_event_cause cau
 	const struct sh_peer_path *path = qp->paths.routes[qp->active->path];
 	uint64_t since = path ? sh_path_unanswered_since(&path->health, now) : 0;
 
-	/* both must be missing, so the later of the two begins it */
+	/* heartbeats and work must both be missing, so the later one begins the silence */
 	if (cause == SH_CAUSE_SILENCE && since && since < qp->detector.silence.since)
 		return qp->detector.silence.since;
 	return since;
@@ -136,7 +136,7 @@ static void incident_peer(struct sh_event *event, const struct sh_qp *qp, uint8_
 	       sizeof(event->peer_gid));
 }
 
-/* What all connections of an incident have in common. */
+/* Fills in what all connections of an incident have in common. */
 static void incident_describe(struct sh_event *event, const struct sh_qp *qp,
 			      enum sh_event_kind kind, enum sh_event_cause cause)
 {
@@ -230,7 +230,7 @@ static void incident_touched(struct incident *incident, uint64_t now)
 
 /* ---- moves ---------------------------------------------------------------------------------- */
 
-/* One that moves away from the same pair at this time, whatever showed it that it must. */
+/* Finds an open incident of the same pair of NICs, whatever made its connections move. */
 static struct incident *incident_to_join(const struct sh_event *event, bool ordered)
 {
 	uint32_t i;
@@ -267,7 +267,10 @@ static void incident_moves(struct sh_qp *qp, enum sc_reason reason)
 	qp->incident.moving = incident->serial;
 }
 
-/* Those that go elsewhere than the first are an incident of their own. */
+/*
+ * Returns the incident for a connection that goes to that NIC: connections that go elsewhere
+ * than the first have one of their own.
+ */
 static struct incident *incident_towards(struct incident *incident, const struct sh_carrier *to,
 					 enum sh_event_kind kind)
 {
@@ -306,7 +309,7 @@ static void incident_settled(struct sh_qp *qp, const struct sh_carrier *to,
 	struct incident *incident = incident_of(qp);
 	uint64_t now = sh_now_ns();
 
-	if (!incident) { /* it has lost its place to another */
+	if (!incident) { /* the incident has lost its place to another */
 		qp->incident.moving = 0;
 		incident_moves(qp, qp->core.reason);
 		incident = incident_of(qp);
@@ -389,7 +392,10 @@ static void incident_level(struct sh_qp *qp)
 	sh_wake_at(incidents.look_at);
 }
 
-/* What ended by the application's will, or was told as a failure, is no loss of protection. */
+/*
+ * True if the loss of protection is to be told. An end by the application's will, or one told
+ * as a failure, is none.
+ */
 static bool incident_lost(const struct sh_qp *qp)
 {
 	enum sc_reason reason = qp->core.reason;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What happens to connections and NICs, told as events: connections are put together. Lock held. */
+/*
+ * Incidents of connections and NICs, told as events: connections are put together. Lock held.
+ */
 #ifndef SHIFTLIB_CONN_TOLD_INCIDENT_H
 #define SHIFTLIB_CONN_TOLD_INCIDENT_H
 

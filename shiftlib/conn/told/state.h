@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What conn/told/ keeps in a connection. */
+/* State of conn/told/ in a connection. */
 #ifndef SHIFTLIB_CONN_TOLD_STATE_H
 #define SHIFTLIB_CONN_TOLD_STATE_H
 
@@ -11,17 +11,17 @@ struct sh_move;
 /* In struct sh_qp. */
 struct sh_qp_incident {
 	uint32_t moving;   /* serial number of the incident; 0: it does not move */
-	uint64_t level_at; /* its protection changed; 0: it is as was told */
+	uint64_t level_at; /* time when the protection changed; 0: it is as was told */
 	bool told_protected;
 };
 
 /* In struct sh_qp. */
 struct sh_qp_stats {
-	struct { /* of all its moves */
+	struct { /* totals of all moves */
 		uint32_t moves;
 		uint64_t resubmitted, resent_bytes, settled;
 	} totals;
-	uint8_t away_path;    /* on which it is counted in its NIC's away; 0: on none */
+	uint8_t away_path;    /* path counted in its NIC's `away`; 0: none */
 	struct sh_move *move; /* figures of the move under way or of the last one */
 };
 

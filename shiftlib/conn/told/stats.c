@@ -185,7 +185,7 @@ static void stats_print(FILE *file)
 	fprintf(file, "]}\n");
 }
 
-/* What a QP was when it went; while it lives, its own fields say it. */
+/* Keeps what a QP was when it went; while it lives, its own fields say so. */
 void sh_stats_keep(const struct sh_qp *qp)
 {
 	struct sh_connection *conn;

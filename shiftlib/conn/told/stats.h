@@ -21,12 +21,12 @@ struct sh_move {
 	char from[64], to[64];
 	uint64_t error_ns, settled_ns, first_completion_ns;
 	uint32_t resubmitted, settled, published;
-	bool ended;   /* by errors instead of completions */
-	bool ordered; /* by fences: nothing was outstanding */
-	uint8_t path; /* that it led to */
+	bool ended;   /* ended by errors instead of completions */
+	bool ordered; /* ordered by fences: nothing was outstanding */
+	uint8_t path; /* path that the move led to */
 };
 
-/* What a QP was when it was destroyed, for SHIFT_STATS. */
+/* A QP as it was when it was destroyed, for SHIFT_STATS. */
 struct sh_connection {
 	struct list_node link;
 	uint32_t qpn;

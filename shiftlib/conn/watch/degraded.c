@@ -10,11 +10,11 @@
 #include "shiftlib/report/metrics.h"
 
 #define CHANGE_TOLD 10			       /* thousandths: what is less is not told again */
-#define PATIENCE_NS (10 * SH_EVENT_SETTLES_NS) /* with changes that do not cease */
+#define PATIENCE_NS (10 * SH_EVENT_SETTLES_NS) /* longest wait for changes to cease */
 
 static struct {
 	uint64_t since_ns, changed_at, look_at;
-	enum sh_event_cause cause; /* of the last move away */
+	enum sh_event_cause cause; /* cause of the last move away */
 	struct sh_degraded told;
 	struct sh_away away; /* n: 0 or 1 */
 } degraded;

@@ -14,15 +14,15 @@
 /* A loss of protection, or of bandwidth, that is mended sooner is none. */
 #define SH_EVENT_SETTLES_NS 500000000ull
 
-/* As it was told. */
+/* The degradation as it was told. */
 struct sh_degraded {
 	uint64_t since_ns;   /* 1970, UTC; 0: it is not */
-	uint32_t left;	     /* of the bandwidth, in thousandths */
+	uint32_t left;	     /* bandwidth that is left, in thousandths */
 	uint32_t qps;	     /* connections that are away */
-	uint64_t seconds_ns; /* that it was so, since the process began, told or not */
+	uint64_t seconds_ns; /* time degraded since the process began, told or not */
 };
 
-void sh_degraded_changed(void);			      /* one more is away, or one less */
+void sh_degraded_changed(void);			      /* a connection is away, or back */
 void sh_degraded_moved(const struct sh_event *event); /* why they are */
 void sh_degraded_now(struct sh_degraded *out);
 

@@ -36,10 +36,9 @@
 #define DETECTOR_ASK_LOSSES                                                                        \
 	3 /* so often the time after which a path is silent, a doubt is looked into */
 
-#define DETECTOR_CONGESTED_LOSSES                                                                  \
-	5 /* as many such times are given to a path of a NIC that counts gaps */
+#define DETECTOR_CONGESTED_LOSSES 5 /* loss times that a path has whose NIC counts gaps */
 
-#define DETECTOR_LOOKS 4 /* at connections of a path, until one shows that it works */
+#define DETECTOR_LOOKS 4 /* looks at connections of a path, until one shows that the path works */
 
 static struct {
 	bool silent;	 /* some path was, when connections were gone through the last time */
@@ -48,7 +47,10 @@ static struct {
 
 /* ---- who needs which path ------------------------------------------------------------------- */
 
-/* Without a standby, any other path may have to tell whether the peer is well. */
+/*
+ * True if the connection needs the path. Without a standby, any other path may have to tell
+ * whether the peer is well.
+ */
 static bool detector_concerns(const struct sh_qp *qp, uint32_t path)
 {
 	return qp->paths.routes[path] &&
@@ -229,7 +231,7 @@ static void detector_blame(struct sh_qp *qp, uint32_t epoch)
 		return;
 	sh_path_blame(&path->health, sh_now_ns());
 	sh_paths_changed_peer(qp->peer);
-	sh_heartbeat_soon(); /* its hold-down has an end */
+	sh_heartbeat_soon(); /* the hold-down has an end */
 }
 
 static uint64_t detector_completions(struct sh_qp *qp)
@@ -324,7 +326,10 @@ static void detector_tell_dark(struct sh_peer *peer, uint64_t since, uint64_t no
 			sh_conn_event(qp, &event);
 }
 
-/* It lasts until a word of the peer's comes: without work, paths are asked too rarely to tell. */
+/*
+ * Tells connections that their peer is dark, or no more. Darkness lasts until a word of the
+ * peer's comes: without work, paths are asked too rarely to tell.
+ */
 static void detector_darkness(struct sh_peer *peer, uint64_t now)
 {
 	uint64_t since;
@@ -436,7 +441,10 @@ static uint64_t detector_path(struct sh_peer *peer, struct sh_peer_path *path, u
 	return sh_earlier_ns(again, sh_path_next(&path->health, now));
 }
 
-/* Who is asked as others are in doubt has to answer himself. */
+/*
+ * Tells paths what is needed of them. While a peer is asked because of a doubt, each of its
+ * paths has to answer itself.
+ */
 static void detector_tell_look(struct sh_peer *peer, uint64_t now)
 {
 	struct sh_path_health *paths[SH_MAX_PEER_PATHS];

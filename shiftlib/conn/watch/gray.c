@@ -22,9 +22,9 @@
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/peer.h"
 
-#define IDLE_PACKETS 100 /* in a look: fewer are no traffic */
-#define IDLE_LOOKS   8	 /* in the place of so many is one, without traffic */
-#define PATH_LOOKS   4	 /* in the place of so many is one at paths: each is to have a ping */
+#define IDLE_PACKETS 100 /* packets in a look; fewer are no traffic */
+#define IDLE_LOOKS   8	 /* without traffic, one look in so many is made */
+#define PATH_LOOKS   4	 /* one look in so many is at paths, as each needs a ping meanwhile */
 #define PEEK_NS	     (SH_NS_PER_S / 20) /* between two peeks */
 #define PEEKED_NS    (2 * SH_NS_PER_S)	/* so long counts what one has found */
 
@@ -68,7 +68,7 @@ static bool in_question(const struct sh_nic *nic)
 
 /* ---- whom else it concerns ------------------------------------------------------------------ */
 
-/* One that the peer wants empty is none. */
+/* True if the connection could go to that path; not if the peer wants it empty. */
 static bool may_take(const struct sh_qp *qp, uint8_t path)
 {
 	const struct sc_masks *peer = &qp->core.peer.paths;
@@ -194,7 +194,7 @@ static void look(struct sh_nic *nic, const struct gray_job *task)
 	sh_slow_told(nic, &task->slow);
 }
 
-/* Between two looks, which it leaves as they are. */
+/* Notes gaps between two looks, which are not touched. */
 static void peek(struct gray_nic *own, const struct gray_job *task)
 {
 	const struct sh_gray_counts *last = &own->core.last;
@@ -253,8 +253,8 @@ static void begin(struct sh_nic *nic, bool is_peek)
 }
 
 /*
- * One that is left is looked at, too: its time has an end; or its link comes up slower than it
- * was.
+ * Marks the NICs to look at. A NIC that was left is one, too: its time has an end, or its link
+ * comes up slower.
  */
 static bool find_used(void)
 {

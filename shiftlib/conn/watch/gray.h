@@ -14,7 +14,7 @@ struct sh_nic;
 
 /* Lock held. "off", or what the last looks say of it. */
 const char *sh_gray_word(const struct sh_nic *nic);
-/* Of the last looks: errors, and the packets they are among. */
+/* Tells the errors of the last looks, and the packets they are among. */
 void sh_gray_figures(const struct sh_nic *nic, uint64_t *errors, uint64_t *packets);
 /*
  * Lock held. Has its port counted gaps in the last looks, as where a switch's queue overflows?
@@ -30,7 +30,8 @@ void sh_gray_use(struct sh_nic *nic);
  * could use instead, itself included.
  */
 uint32_t sh_gray_choices(const struct sh_nic *nic);
-bool sh_gray_may_leave(const struct sh_nic *nic); /* they could: enough of these are well */
+/* True if connections could leave: enough of these NICs are well. */
+bool sh_gray_may_leave(const struct sh_nic *nic);
 
 extern const struct sh_module sh_gray_module;
 

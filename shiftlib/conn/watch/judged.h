@@ -19,7 +19,7 @@ struct sh_judge {
 	const char *(*stays)(const struct sh_nic *nic);
 };
 
-/* What was told last of a NIC that is used on; NULL: nothing. Zeroed at the start. */
+/* The last word about a NIC that is used on; NULL: none. Zeroed at the start. */
 struct sh_judged {
 	const char *told_stays;
 };

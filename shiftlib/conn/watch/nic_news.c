@@ -51,7 +51,7 @@ void sh_news_nic_fault(struct sh_nic *nic, enum sc_reason reason, bool guarded_o
 	sh_outbox_release();
 }
 
-/* What waits, or runs, in a partition that its connection is not in any more. */
+/* Gives up carriers in a partition that their connection is not in any more. */
 void sh_news_nic_pkeys(struct sh_nic *nic)
 {
 	struct sh_qp *qp;
@@ -129,7 +129,7 @@ void sh_news_nic_healed(struct sh_nic *nic)
 
 /* ---- opened again --------------------------------------------------------------- */
 
-/* What is left of carriers on the dead incarnation must not be waited for. */
+/* Gives up carriers of the dead incarnation: nobody may wait for them. */
 static void nic_fault_stale(struct sh_nic *nic)
 {
 	struct sh_qp *qp;
@@ -152,7 +152,7 @@ void sh_news_nic_reopened(struct sh_nic *nic)
 
 void sh_news_nic_cut_off(struct sh_nic *nic)
 {
-	(void)nic; /* who waits for it asks quiesce_over() */
+	(void)nic; /* quiesce_over() asks the NIC */
 	sh_quiesce_look_all();
 }
 
@@ -185,8 +185,8 @@ static struct sh_shadow_cq *qp_shadow_of(const struct sh_qp *qp, const struct ib
 }
 
 /*
- * One that carriers will be made on is with its CQ; one that has lost its place, with those
- * that are.
+ * Finds a shadow CQ. The current shadow is with its CQ; one that has lost its place is with the
+ * carriers on it.
  */
 static struct sh_shadow_cq *shadow_of(const struct ibv_cq *real)
 {
@@ -220,9 +220,9 @@ static void shadow_leave(const struct sh_shadow_cq *shadow)
 }
 
 /*
- * It shows no completion any more, so what uses it leaves. A shadow overruns as the
- * application's own does: by flushes, where that was made for signaled requests only; and where
- * it is smaller, by what the application lets lie in it.
+ * An overrun CQ shows no completion any more, so its connections leave. A shadow overruns as
+ * the application's own does: by flushes, where the CQ was made for signaled requests only;
+ * where the shadow is smaller, by what the application lets lie in it.
  */
 void sh_news_cq_overran(const struct sh_nic *nic, const struct ibv_cq *real)
 {
@@ -235,6 +235,6 @@ void sh_news_cq_overran(const struct sh_nic *nic, const struct ibv_cq *real)
 	       nic->name);
 	sh_outbox_hold();
 	shadow_leave(shadow);
-	(void)sh_pool_give_back(nic); /* of these, some complete in it */
+	(void)sh_pool_give_back(nic); /* some of the pool complete in it */
 	sh_outbox_release();
 }

@@ -16,7 +16,7 @@
 #include "shiftlib/nic/rates.h"
 
 #define SLOW_SYSFS  "/sys"
-#define LIKE_LOOKS  128 /* of a NIC, between two at those of its make */
+#define LIKE_LOOKS  128 /* looks at a NIC, between two at the NICs of its make */
 #define MBPS_A_GBPS 1000.0
 
 static struct slow_nic {
@@ -24,7 +24,7 @@ static struct slow_nic {
 	struct sh_slow_rates like; /* the most that others of its make have shown */
 	uint32_t incarnation, looks;
 	struct sh_judged judged;
-	bool untold; /* its rate was not known when last looked at: it may come up slower */
+	bool untold; /* no rate was known at the last look: the link may come up slower */
 } slow[SH_MAX_NICS];
 
 static struct slow_nic *of(const struct sh_nic *nic)
@@ -147,7 +147,8 @@ void sh_slow_told(struct sh_nic *nic, const struct sh_slow_look *look)
 	own->untold = !rates->port;
 	act(nic, sh_slow_look(&own->core, &sh.config.gray.rules, rates, &own->like, sh_now_ns()));
 	if (rates->port)
-		nic->address.speed = own->core.now; /* for orders of paths, and what is left */
+		/* used for orders of paths, and for the bandwidth that is left */
+		nic->address.speed = own->core.now;
 }
 
 /* ---- told ----------------------------------------------------------------------------------- */

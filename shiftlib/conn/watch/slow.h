@@ -17,7 +17,7 @@
 struct sh_slow_look {
 	char name[SH_SLOW_NAME];
 	struct sh_slow_rates rates, like;
-	uint32_t n_others; /* that may be of its make; 0: they were looked at not long ago */
+	uint32_t n_others; /* number of NICs that may be of its make; 0: looked at not long ago */
 	char others[SH_MAX_NICS][SH_SLOW_NAME];
 };
 
@@ -28,7 +28,7 @@ void sh_slow_told(struct sh_nic *nic, const struct sh_slow_look *look);
 /* Lock held. */
 bool sh_slow_is(const struct sh_nic *nic);
 bool sh_slow_in_doubt(const struct sh_nic *nic); /* another look is to say more, traffic or not */
-/* What it carries, and could, Mb/s; 0: not known. */
+/* Tells what a NIC carries, and could, in Mb/s; 0: not known. */
 void sh_slow_figures(const struct sh_nic *nic, uint32_t *now, uint32_t *whole);
 void sh_slow_use(struct sh_nic *nic); /* the operator wants it to be used */
 void sh_slow_reset(void);

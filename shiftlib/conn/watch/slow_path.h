@@ -11,13 +11,13 @@
 
 struct sh_nic;
 
-/* Of a NIC's paths, at the last look. */
+/* Sums over a NIC's paths, at the last look. */
 struct sh_slow_path_sum {
 	uint32_t slow, paths;	       /* paths: that are slow, or well at times */
 	uint64_t floor_ns, instead_ns; /* round trips of the slowest, and what they should be */
 };
 
-void sh_slow_path_looks(void); /* at all of them. conn/watch/gray.c looks */
+void sh_slow_path_looks(void); /* a look at all paths; gray.c says when */
 bool sh_slow_path_any(void);   /* some NIC has one, and its end is to be told */
 bool sh_slow_path_is(const struct sh_nic *nic);
 void sh_slow_path_figures(const struct sh_nic *nic, struct sh_slow_path_sum *out);

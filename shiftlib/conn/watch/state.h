@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What conn/watch/ keeps in a connection. */
+/* State of conn/watch/ in a connection. */
 #ifndef SHIFTLIB_CONN_WATCH_STATE_H
 #define SHIFTLIB_CONN_WATCH_STATE_H
 

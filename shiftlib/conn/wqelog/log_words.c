@@ -41,11 +41,11 @@ struct sh_log_words {
 };
 
 static struct {
-	struct sh_log_words *spare[WORDS_CHUNK]; /* that connections have left */
+	struct sh_log_words *spare[WORDS_CHUNK]; /* words of connections that are gone */
 	uint32_t n_spare, left;			 /* left: at next */
 	struct sh_log_words *next;
 	uint32_t last_tag;
-	uint64_t instance; /* whose all that is */
+	uint64_t instance; /* the process whose words these are */
 } words;
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -77,8 +77,8 @@ static struct sh_log_words *words_take(void)
 }
 
 /*
- * Those of more connections than a chunk has stay unused; and a parent's, as it may use them
- * still.
+ * Gives a connection's words back. Words beyond a chunk's number stay unused, and so do a
+ * parent's, which may use them still.
  */
 void sh_wqe_log_free(struct sh_qp *qp)
 {
@@ -259,7 +259,10 @@ static void words_make(struct sh_qp *qp, struct sh_carrier *carrier)
 		words_refuse(qp, carrier->epoch, SH_WIRE_LOG_WHY_MEMORY);
 }
 
-/* One that is not made yet, or is given up, is not answered: it is asked again, or not used. */
+/*
+ * Tells where the word of a carrier is. Of a carrier that is not made yet, or is given up,
+ * nothing is said: the peer asks again, or does not use it.
+ */
 static void words_asked_place(struct sh_qp *qp, uint32_t epoch)
 {
 	struct sh_carrier *carrier = sh_carrier_find(qp, epoch);
@@ -305,7 +308,7 @@ static void words_asked_what(struct sh_qp *qp, uint32_t epoch)
 	sh_messages_send_log(qp, &answer);
 }
 
-/* It asks again if it does not hear of it. */
+/* Answers a question of the peer, which repeats it until it is answered. */
 void sh_log_words_asked(struct sh_qp *qp, const struct sh_wire_log *ask)
 {
 	if (ask->kind == SH_WIRE_LOG_READ)

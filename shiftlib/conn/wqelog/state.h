@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What conn/wqelog/ keeps in a connection, and in each of its carriers. */
+/* State of conn/wqelog/ in a connection, and in each of its carriers. */
 #ifndef SHIFTLIB_CONN_WQELOG_STATE_H
 #define SHIFTLIB_CONN_WQELOG_STATE_H
 
@@ -8,7 +8,7 @@
 
 struct ibv_mr;
 
-/* Of a connection, in turn: a sick NIC may still write to one of old. */
+/* Words of a connection, used in turn: a sick NIC may still write to an old one. */
 enum { SH_WQE_LOG_WORDS = 4 };
 
 enum sh_wqe_log_phase {
@@ -20,18 +20,18 @@ enum sh_wqe_log_phase {
 
 /* In struct sh_carrier. */
 struct sh_carrier_log {
-	enum sh_wqe_log_phase phase; /* of what is sent on it */
-	bool no_room;		     /* its send queue has none for log WQEs */
-	bool making;		     /* of what comes: its word is being registered */
-	struct ibv_mr *mr;	     /* that; NULL: it is not */
+	enum sh_wqe_log_phase phase; /* the sender's phase */
+	bool no_room;		     /* no_room: the send queue has none for log WQEs */
+	bool making;		     /* the receiver's word is being registered */
+	struct ibv_mr *mr;	     /* the region of the receiver's word; NULL: none */
 };
 
 struct sh_log_words;
 
 /* In struct sh_qp. */
 struct sh_qp_log {
-	/* Of what is sent. */
-	bool room;	 /* its own send queue was made with room for log WQEs */
+	/* The sender's half. */
+	bool room;	 /* the first send queue was made with room for log WQEs */
 	const char *why; /* the carrier in use is not logged; NULL: not known to be refused */
 	uint64_t next_at, interval; /* asks again */
 	struct {
@@ -41,7 +41,7 @@ struct sh_qp_log {
 	} told;
 	/* Of what comes. */
 	struct sh_log_words *words; /* NULL: nobody has asked */
-	uint64_t instance;	    /* whose they are: not this process's, in the child of a fork */
+	uint64_t instance;	    /* owner of the words: the parent, in the child of a fork */
 	struct {
 		bool given;
 		uint32_t carrier, tag;

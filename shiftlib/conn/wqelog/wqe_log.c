@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Who sends. The place of a carrier's word is asked for as often as messages are lost, from
- * when a standby can take over; so is what it says, behind a fault: once the peer's carrier is
- * quiesced, the answer says nothing that is not so.
+ * The sender's half of the WQE log (SHIFT_WQE_LOG). Asks the peer where the log word of each
+ * carrier lies, and repeats the question until it is answered. After a fault it asks for the
+ * word's value, which is final once the peer has quiesced that carrier; a late or double answer
+ * is therefore harmless.
  */
 #include <string.h>
 #include "providers/engine_qp.h"
@@ -79,7 +80,7 @@ static void log_ask(struct sh_qp *qp, const struct sh_carrier *carrier)
 	sh_messages_send_log(qp, &ask);
 }
 
-/* Its engine knows it, and it is not given up. */
+/* True if the engine knows the carrier, and the carrier is not given up. */
 static bool log_concerns(const struct sh_qp *qp, const struct sh_carrier *carrier)
 {
 	return carrier && carrier->qp && (carrier == &qp->carriers.own || carrier->sp) &&
@@ -252,7 +253,10 @@ static void log_forget(struct sh_qp *qp)
 	memset(&qp->log.told, 0, sizeof(qp->log.told));
 }
 
-/* Its own queue pair may be what it was, and so may the region of its word: its tag may not. */
+/*
+ * Begins a new connection. The QP and the region of its word may be the old ones; the tag may
+ * not.
+ */
 static void log_reset(struct sh_qp *qp)
 {
 	log_forget(qp);
@@ -290,8 +294,8 @@ static bool log_caps(const struct sh_qp *qp, struct ibv_qp_cap *cap)
 }
 
 /*
- * By the capabilities that its QP was returned with, as one that was made ahead may be of any
- * make.
+ * Notes whether the QP has room for log WQEs, by its capabilities: a QP that was made ahead may
+ * have none.
  */
 static void log_made(struct sh_qp *qp, struct sh_carrier *carrier)
 {

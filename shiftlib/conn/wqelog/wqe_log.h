@@ -20,8 +20,8 @@ struct sh_wire_log;
 struct sp_request;
 
 /*
- * For the log of a queue of so many requests, as SHIFT_WQE_LOG says: more requests, more bytes
- * inline. 0: none.
+ * Returns the extra requests that the log of such a send queue needs (SHIFT_WQE_LOG); 0: none.
+ * sh_wqe_log_caps() adds them, and inline bytes.
  */
 uint32_t sh_wqe_log_room(uint32_t requests);
 void sh_wqe_log_caps(struct ibv_qp_cap *cap);
@@ -32,8 +32,11 @@ void sh_wqe_log_caps(struct ibv_qp_cap *cap);
  */
 const char *sh_wqe_log_state(const struct sh_qp *qp, const char **why);
 
-void sh_wqe_log_free(struct sh_qp *qp); /* its queue pairs are gone */
-/* Of a queue pair that is gone. May block: on the NIC's worker, or without the lock. */
+void sh_wqe_log_free(struct sh_qp *qp); /* gives the words back: the queue pairs are gone */
+/*
+ * Deregisters the word of a QP that is gone. May block: on the NIC's worker, or without the
+ * lock.
+ */
 void sh_wqe_log_drop(struct ibv_mr *mr);
 
 extern const struct sh_conn_part sh_wqe_log_part;
