@@ -33,7 +33,7 @@ static bool is_auto(const char *choice)
 	return !choice || !strcmp(choice, "auto");
 }
 
-static bool chosen(const char *choice, const struct shift_provider *engine)
+static bool is_chosen(const char *choice, const struct shift_provider *engine)
 {
 	return is_auto(choice) || !strcmp(choice, engine->name);
 }
@@ -53,7 +53,7 @@ static bool serves(const char *choice, const struct shift_provider *engine,
 bool sp_engine_named(const char *choice)
 {
 	for (uint32_t i = 0; i < SP_ENGINES; i++)
-		if (chosen(choice, engines[i]))
+		if (is_chosen(choice, engines[i]))
 			return true;
 	return false;
 }
@@ -76,7 +76,7 @@ const struct shift_provider *sp_engine_choose(const char *choice, const struct s
 					      uint32_t n)
 {
 	for (uint32_t i = 0; i < SP_ENGINES; i++)
-		if (chosen(choice, engines[i]) && serves_all(choice, engines[i], nics, n))
+		if (is_chosen(choice, engines[i]) && serves_all(choice, engines[i], nics, n))
 			return engines[i];
 	return NULL;
 }
@@ -84,7 +84,7 @@ const struct shift_provider *sp_engine_choose(const char *choice, const struct s
 bool sp_probe(const char *choice, struct ibv_context *ctx, const char **why_not)
 {
 	for (uint32_t i = 0; i < SP_ENGINES; i++)
-		if (chosen(choice, engines[i]) && engines[i]->probe(ctx, why_not))
+		if (is_chosen(choice, engines[i]) && engines[i]->probe(ctx, why_not))
 			return true;
 	return false;
 }
@@ -101,7 +101,7 @@ void sp_keys_changed(void)
  * Returns the first engine that serves the device: any such engine would do, but the first knows
  * more.
  */
-static const struct shift_provider *knows(struct ibv_device *device)
+static const struct shift_provider *best_engine(struct ibv_device *device)
 {
 	for (uint32_t i = 0; i < SP_ENGINES; i++)
 		if (engines[i]->serves(device))
@@ -112,20 +112,20 @@ static const struct shift_provider *knows(struct ibv_device *device)
 void sp_key_command(struct ibv_context *ctx, const struct ib_uverbs_ioctl_hdr *command,
 		    struct sp_key_command *out)
 {
-	knows(ctx->device)->key_command(command, out);
+	best_engine(ctx->device)->key_command(command, out);
 }
 
 int sp_dmabuf_flags(struct ibv_context *ctx, const void *driver, uint32_t *flags)
 {
-	return knows(ctx->device)->dmabuf_flags(driver, flags);
+	return best_engine(ctx->device)->dmabuf_flags(driver, flags);
 }
 
 struct ibv_mr *sp_dmabuf_reg(struct ibv_pd *pd, const struct sp_dmabuf *buf)
 {
-	return knows(pd->context->device)->dmabuf_reg(pd, buf);
+	return best_engine(pd->context->device)->dmabuf_reg(pd, buf);
 }
 
 uint32_t sp_pd_number(struct ibv_pd *pd)
 {
-	return knows(pd->context->device)->pd_number(pd);
+	return best_engine(pd->context->device)->pd_number(pd);
 }

@@ -69,7 +69,7 @@ static LED_NOINLINE int step_slow(struct sp_cq *cq, struct ibv_cq_ex *ex)
  * Nothing is ahead. A thread that arms meanwhile does so before the ring is looked at, or asks what
  * was found there.
  */
-LED_INLINE int more(struct sp_cq *cq, struct ibv_cq_ex *ex)
+LED_INLINE int poll_more(struct sp_cq *cq, struct ibv_cq_ex *ex)
 {
 	int got;
 
@@ -94,7 +94,7 @@ static LED_NOINLINE int give_way(struct sp_cq *cq)
 
 static LED_HOT int start_more(struct sp_cq *cq, struct ibv_cq_ex *ex)
 {
-	int ret = more(cq, ex);
+	int ret = poll_more(cq, ex);
 
 	if (ret)
 		sp_unlock(&cq->ex_lock);
@@ -133,7 +133,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 static LED_HOT int next_more(struct sp_cq *cq, struct ibv_cq_ex *ex)
 {
 	if (cq->slow || cq->ahead.end == cq->ahead.wc + LED_BATCH)
-		return more(cq, ex) ? ENOENT : 0;
+		return poll_more(cq, ex) ? ENOENT : 0;
 	return show_none(cq);
 }
 

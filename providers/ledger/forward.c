@@ -11,7 +11,7 @@
 /* -- which set of builders --------------------------------------------------------------------- */
 
 /* A pointer that is NULL stays NULL, as it says what the provider granted. */
-static void use(struct sp_qp *qp, const struct ibv_qp_ex *set)
+static void use_builders(struct sp_qp *qp, const struct ibv_qp_ex *set)
 {
 	struct ibv_qp_ex *ex = (struct ibv_qp_ex *)qp->ibv;
 
@@ -32,7 +32,7 @@ void led_wr_install(struct sp_qp *qp)
 	if (ex->f != led_wr_kept.f && ex->f != led_wr_forwarded.f)                                 \
 		qp->ex.saved.f = ex->f;
 	LED_WR_FUNCS(SAVE)
-	use(qp, &led_wr_kept);
+	use_builders(qp, &led_wr_kept);
 	sp_unlock(&qp->sq_lock);
 }
 
@@ -54,7 +54,7 @@ LED_INLINE void begin(struct sp_qp *qp, struct ibv_qp_ex *ex)
 }
 
 /* Returns the number behind the last request that was built. */
-LED_INLINE uint32_t built(const struct sp_qp *qp)
+LED_INLINE uint32_t built_head(const struct sp_qp *qp)
 {
 	return qp->sq.limit - (uint32_t)qp->b.room;
 }
@@ -63,11 +63,11 @@ LED_INLINE uint32_t built(const struct sp_qp *qp)
 static LED_NOINLINE void start_other(struct sp_qp *qp, struct ibv_qp_ex *ex)
 {
 	if (!qp->tx_mode && qp->dev->forwards_wr && qp->ex.saved.wr_abort) {
-		use(qp, &led_wr_forwarded);
+		use_builders(qp, &led_wr_forwarded);
 		begin(qp, ex);
 		return;
 	}
-	use(qp, &led_wr_kept);
+	use_builders(qp, &led_wr_kept);
 	qp->b = (struct led_builder){ .n = qp->sq.head };
 }
 
@@ -90,11 +90,11 @@ void led_wr_start(struct ibv_qp_ex *ex)
 }
 
 /* Takes back a batch that the provider has dropped. Drops sq_lock. */
-static LED_NOINLINE int refused(struct sp_qp *qp, int err)
+static LED_NOINLINE int undo_refused(struct sp_qp *qp, int err)
 {
 	uint32_t n = qp->sq.head;
 
-	qp->sq.head = built(qp);
+	qp->sq.head = built_head(qp);
 	led_unpost(qp, n);
 	sp_unlock(&qp->sq_lock);
 	return err;
@@ -104,10 +104,10 @@ static int wr_complete(struct ibv_qp_ex *ex)
 {
 	struct sp_qp *qp = led_qp_of_ex(ex);
 	int err = qp->ex.saved.wr_complete(ex);
-	uint32_t head = built(qp);
+	uint32_t head = built_head(qp);
 
 	if (led_unlikely(err))
-		return refused(qp, err);
+		return undo_refused(qp, err);
 	qp->sq.head = head;
 	atomic_store_explicit(&qp->sq.pub, head, memory_order_relaxed);
 	sp_unlock(&qp->sq_lock);
@@ -119,21 +119,21 @@ static void wr_abort(struct ibv_qp_ex *ex)
 	struct sp_qp *qp = led_qp_of_ex(ex);
 
 	qp->ex.saved.wr_abort(ex);
-	refused(qp, 0);
+	undo_refused(qp, 0);
 }
 
 /*
  * Lets the ledger keep what is built from here on. err: wr_complete returns it to the application.
  */
-static LED_NOINLINE void keep(struct sp_qp *qp, struct ibv_qp_ex *ex, int err)
+static LED_NOINLINE void keep_batch(struct sp_qp *qp, struct ibv_qp_ex *ex, int err)
 {
 	uint32_t n = qp->sq.head;
 
 	qp->ex.saved.wr_abort(ex);
-	qp->sq.head = built(qp);
+	qp->sq.head = built_head(qp);
 	qp->b.n = n;
 	qp->b.err = err;
-	use(qp, &led_wr_kept);
+	use_builders(qp, &led_wr_kept);
 }
 
 /* -- builders ---------------------------------------------------------------------------------- */
@@ -148,10 +148,10 @@ static LED_NOINLINE void look_for_room(struct ibv_qp_ex *ex)
 	uint32_t at;
 
 	qp->b.room = 0;
-	at = built(qp);
+	at = built_head(qp);
 	qp->b.room = (int32_t)(led_limit(qp, at) - at);
 	if (!qp->b.room)
-		keep(qp, ex, ENOMEM);
+		keep_batch(qp, ex, ENOMEM);
 }
 
 LED_INLINE union led_send *next_slot(struct sp_qp *qp, struct ibv_qp_ex *ex,
@@ -249,7 +249,7 @@ BUILDER(wr_atomic_fetch_add, IBV_WR_ATOMIC_FETCH_AND_ADD,
 #define KEEPER(f, decl, args)                                                                      \
 	static LED_NOINLINE void f decl                                                            \
 	{                                                                                          \
-		keep(led_qp_of_ex(ex), ex, 0);                                                     \
+		keep_batch(led_qp_of_ex(ex), ex, 0);                                               \
 		ex->f args;                                                                        \
 	}
 
@@ -307,7 +307,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 	struct ibv_sge *to = slot->own.sge;
 
 	if (led_unlikely(n > qp->sq.max_sge)) {
-		keep(qp, ex, EINVAL);
+		keep_batch(qp, ex, EINVAL);
 		return;
 	}
 	if (n > LED_SLOT_SGES)
@@ -345,7 +345,7 @@ static LED_HOT void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n,
 	for (i = 0; i < n; i++)
 		length += list[i].length;
 	if (length > qp->sq.max_inline || (length && led_inline_make(&qp->sq))) {
-		keep(qp, ex, ENOMEM);
+		keep_batch(qp, ex, ENOMEM);
 		return;
 	}
 	if (length) {
@@ -363,7 +363,7 @@ static LED_NOINLINE void set_inline_other(struct ibv_qp_ex *ex, void *addr, size
 	struct sp_qp *qp = led_qp_of_ex(ex);
 
 	if (length > qp->sq.max_inline || (length && led_inline_make(&qp->sq))) {
-		keep(qp, ex, ENOMEM);
+		keep_batch(qp, ex, ENOMEM);
 		return;
 	}
 	if (length)

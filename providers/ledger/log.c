@@ -42,7 +42,7 @@ uint32_t led_log_behind(const struct sp_qp *qp, uint64_t wr_id)
 	return from_tail < qp->sq.max_post ? tail + from_tail + 1 : tail;
 }
 
-static const char *refusal(const struct sp_qp *qp)
+static const char *why_not_logged(const struct sp_qp *qp)
 {
 	if (qp->plain || !qp->sq.max_post)
 		return "it sends nothing that could be logged";
@@ -55,7 +55,7 @@ static const char *refusal(const struct sp_qp *qp)
 
 const char *led_qp_log(struct sp_qp *qp, uint32_t epoch, const struct sp_log *log)
 {
-	const char *why = refusal(qp);
+	const char *why = why_not_logged(qp);
 	struct sp_carrier *c;
 
 	if (why || !log)

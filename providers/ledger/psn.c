@@ -58,7 +58,7 @@ void led_qp_number(struct sp_qp *qp, uint32_t epoch, uint32_t psn, uint32_t mtu)
  * True if the packet numbers of what is outstanding are known: all was published on this carrier.
  * Behind a recall they are not, as fences and log WQEs before those requests are forgotten.
  */
-static bool known(const struct sp_qp *qp)
+static bool numbers_known(const struct sp_qp *qp)
 {
 	return qp->sq.psn.on && !qp->sq.owes && !qp->tx->recalled;
 }
@@ -87,7 +87,7 @@ void led_psn_tell(const struct sp_qp *qp, struct sp_request *info, uint32_t have
 	uint32_t next = led_pub(qp) + qp->sq.psn.ahead, tail = led_tail(qp);
 	struct sp_request one;
 
-	if (!known(qp) || (int32_t)(led_pub(qp) - tail) <= 0)
+	if (!numbers_known(qp) || (int32_t)(led_pub(qp) - tail) <= 0)
 		return;
 	for (uint32_t n = led_pub(qp); n != tail;) {
 		struct sp_request *to = --n - tail < have ? &info[n - tail] : &one;

@@ -355,7 +355,7 @@ int led_go(struct sp_qp *qp)
 }
 
 /* Returns the error for the shell, which asks a provider that refuses now again. */
-static int told(int err)
+static int error_for_shell(int err)
 {
 	return err > 0 ? -EAGAIN : err;
 }
@@ -369,7 +369,7 @@ int led_qp_publish(struct sp_qp *qp)
 	if ((qp->rx_mode & LED_RETRY) && !(qp->rx_mode & (LED_HOLD | LED_FAILED)))
 		recv_err = led_recvs_go(qp, true);
 	led_qp_unlock(qp);
-	return told(recv_err ? recv_err : err);
+	return error_for_shell(recv_err ? recv_err : err);
 }
 
 int led_qp_resume(struct sp_qp *qp)
@@ -385,5 +385,5 @@ int led_qp_resume(struct sp_qp *qp)
 		recv_err = led_recvs_go(qp, true);
 	}
 	led_qp_unlock(qp);
-	return told(recv_err ? recv_err : err);
+	return error_for_shell(recv_err ? recv_err : err);
 }

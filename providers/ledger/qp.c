@@ -77,7 +77,7 @@ void led_qp_unlock(struct sp_qp *qp)
 
 /* -- driven from here on ----------------------------------------------------------------------- */
 
-static bool extended(const struct ibv_qp_init_attr_ex *attr)
+static bool is_extended(const struct ibv_qp_init_attr_ex *attr)
 {
 	return (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) && attr->send_ops_flags;
 }
@@ -106,7 +106,7 @@ const char *led_qp_drivable(struct sp_dev *dev, struct ibv_qp *qp,
 	 * Nobody asked for builders by name: a driver's own verb made the QP, and may have added
 	 * its own.
 	 */
-	if (extended(attr) && attr->send_ops_flags == UINT64_MAX)
+	if (is_extended(attr) && attr->send_ops_flags == UINT64_MAX)
 		return "it was made with request builders of direct verbs (mlx5dv_wr_*)";
 	if (qp->qp_type == IBV_QPT_RC && out_of_limits(&attr->cap))
 		return "its queues are larger than SHIFT keeps account of";
@@ -223,7 +223,7 @@ int led_qp_drive(struct sp_dev *dev, struct ibv_qp *ibv, const struct ibv_qp_ini
 	if (ibv->state >= IBV_QPS_RTR)
 		led_srq_join(c);
 	qp->tx = qp->rx = c;
-	qp->ex.on = !qp->plain && extended(attr);
+	qp->ex.on = !qp->plain && is_extended(attr);
 	qp_publish(qp, c);
 	*out = qp;
 	return 0;

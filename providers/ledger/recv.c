@@ -259,7 +259,7 @@ static LED_HOT int post_others(struct sp_qp *qp)
 }
 
 /* Takes back what the provider refused, from rq.bad on. Drops rq_lock. */
-static LED_NOINLINE int refused(struct sp_qp *qp, int err)
+static LED_NOINLINE int undo_refused(struct sp_qp *qp, int err)
 {
 	const struct ibv_recv_wr *wr = qp->rq.posting, *bad = *qp->rq.bad;
 	uint32_t n = 0, done = 0;
@@ -346,7 +346,7 @@ LED_INLINE int post_logged(struct sp_qp *qp, struct ibv_qp *ibv, struct ibv_recv
 	int err = qp->rq.post(ibv, wr, bad);
 
 	if (led_unlikely(err))
-		return refused(qp, err);
+		return undo_refused(qp, err);
 	sp_unlock(&qp->rq_lock);
 	__asm__("" : "+r"(err)); /* err is 0 already: without this, the compiler makes another 0 */
 	return err;

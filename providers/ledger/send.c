@@ -305,7 +305,8 @@ LED_INLINE int hand_chain(struct sp_qp *qp, union led_send *first, union led_sen
 }
 
 /* Returns how many of those from there on the provider took. */
-static uint32_t taken(const struct sp_qp *qp, uint32_t from, const struct ibv_send_wr *refused)
+static uint32_t count_taken(const struct sp_qp *qp, uint32_t from,
+			    const struct ibv_send_wr *refused)
 {
 	if (!refused)
 		return 0;
@@ -376,7 +377,7 @@ int led_sends_posted(struct sp_qp *qp, uint32_t from)
 	if (qp->tx_mode)
 		return posted_slow(qp, from, true, &refused);
 	err = hand_chain(qp, led_slot(qp, from), led_slot(qp, from + n - 1), &bad);
-	done = led_likely(!err) ? n : taken(qp, from, bad);
+	done = led_likely(!err) ? n : count_taken(qp, from, bad);
 	atomic_store_explicit(&qp->sq.pub, from + done, memory_order_relaxed);
 	if (!err)
 		return 0;
@@ -398,9 +399,9 @@ static struct ibv_send_wr *nth(struct ibv_send_wr *wr, uint32_t n)
 }
 
 /* Takes back what the provider refused, from sq.refused on. Drops sq_lock. */
-static LED_NOINLINE int refused(struct sp_qp *qp, int err)
+static LED_NOINLINE int undo_refused(struct sp_qp *qp, int err)
 {
-	uint32_t from = led_pub(qp), done = taken(qp, from, qp->sq.refused);
+	uint32_t from = led_pub(qp), done = count_taken(qp, from, qp->sq.refused);
 
 	qp->sq.refused = NULL;
 	*qp->sq.bad = nth(qp->sq.posting, done);
@@ -417,7 +418,7 @@ LED_INLINE int post_direct(struct sp_qp *qp, union led_send *first, union led_se
 
 	err_now = hand_chain(qp, first, last, &qp->sq.refused);
 	if (led_unlikely(err_now))
-		return refused(qp, err_now);
+		return undo_refused(qp, err_now);
 	atomic_store_explicit(&qp->sq.pub, qp->sq.head, memory_order_relaxed);
 	sp_unlock(&qp->sq_lock);
 	return err;

@@ -59,7 +59,7 @@ static int rq_alloc(struct ring_rq *rq)
 	return 0;
 }
 
-static void geometry(struct sp_carrier *c, const struct mlx5dv_qp *dv)
+static void set_geometry(struct sp_carrier *c, const struct mlx5dv_qp *dv)
 {
 	c->dbrec = dv->dbrec;
 	c->sq.buf = dv->sq.buf;
@@ -111,7 +111,7 @@ int ring_carrier_make(struct sp_qp *qp, struct sp_dev *dev, struct ibv_qp *real,
 		goto free_carrier;
 	}
 	atomic_store(&c->attn, c->srq ? RING_ATTN_SRQ : 0);
-	geometry(c, &dv);
+	set_geometry(c, &dv);
 	/* a queue without entries has no ring: its size keeps every post out */
 	if (!dv.sq.wqe_cnt)
 		c->sq.mask = 0;

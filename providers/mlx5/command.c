@@ -31,7 +31,7 @@ static const struct ib_uverbs_attr *attr_find(const struct ib_uverbs_ioctl_hdr *
 	return NULL;
 }
 
-static uint32_t word(const uint8_t *in, uint32_t at)
+static uint32_t read_word(const uint8_t *in, uint32_t at)
 {
 	__be32 be;
 
@@ -47,12 +47,12 @@ static bool makes_key(const struct ib_uverbs_attr *attr, uint32_t *pd)
 	*pd = SP_PD_ANY;
 	if (attr->len < OBJECT_BYTES)
 		return false;
-	switch (word(in, 0) >> 16) {
+	switch (read_word(in, 0) >> 16) {
 	case OP_CREATE_MKEY:
 		if (attr->len >= MKEY_BYTES)
-			*pd = word(in, MKEY_PD_AT) & 0xffffff;
+			*pd = read_word(in, MKEY_PD_AT) & 0xffffff;
 		return true;
-	case OP_CREATE_GENERAL_OBJECT: return (word(in, 4) & 0xffff) == TYPE_MKEY;
+	case OP_CREATE_GENERAL_OBJECT: return (read_word(in, 4) & 0xffff) == TYPE_MKEY;
 	default: return false;
 	}
 }
@@ -70,7 +70,7 @@ static bool sets_qp(const struct ib_uverbs_ioctl_hdr *command, uint32_t *handle)
 
 	if (!object || !attr || attr->len < OBJECT_BYTES)
 		return false;
-	opcode = word((const uint8_t *)(uintptr_t)attr->data, 0) >> 16;
+	opcode = read_word((const uint8_t *)(uintptr_t)attr->data, 0) >> 16;
 	*handle = (uint32_t)object->data;
 	return (opcode >= OP_QP_FIRST && opcode <= OP_QP_LAST) || opcode == OP_QP_INIT2INIT;
 }

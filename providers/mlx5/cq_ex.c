@@ -20,7 +20,8 @@ RING_INLINE struct sp_cq *cq_of(const struct ibv_cq_ex *ex)
  * Keeps the CQE for the readers: a copy if it lies in a ring of another NIC, which may go away
  * while they look.
  */
-RING_INLINE void keep(struct sp_cq *cq, const struct sp_cq_ring *ring, const struct mlx5_cqe64 *cqe)
+RING_INLINE void keep_cqe(struct sp_cq *cq, const struct sp_cq_ring *ring,
+			  const struct mlx5_cqe64 *cqe)
 {
 	cq->cur.cqe = cqe;
 	if (ring_unlikely(ring != &cq->ring)) {
@@ -52,7 +53,7 @@ static bool step_slow(struct sp_cq *cq)
 	while ((cqe = ring_cqe_at(ring, ring->ci))) {
 		ring->ci++;
 		if (ring_cq_take(ring, cqe, &cq->cur)) {
-			keep(cq, ring, cqe);
+			keep_cqe(cq, ring, cqe);
 			return true;
 		}
 	}
@@ -123,7 +124,7 @@ RING_INLINE int step(struct sp_cq *cq, struct ibv_cq_ex *ex)
 		return EAGAIN;
 	ring->ci = ci + 1;
 	cq->held = true;
-	keep(cq, ring, cqe);
+	keep_cqe(cq, ring, cqe);
 	cq->cur.qpn = c->app_qpn;
 	cq->cur.op = sop_qpn >> 24;
 	ex->wr_id = op_own >> 4 == MLX5_CQE_REQ ? take_send(c, cqe) : take_recv(c);

@@ -20,7 +20,7 @@ struct object {
 };
 
 /* glibc has made most of these addresses absolute; of the vDSO it has not. */
-static const void *at(const struct dl_phdr_info *info, ElfW(Addr) value)
+static const void *address_of(const struct dl_phdr_info *info, ElfW(Addr) value)
 {
 	return (const void *)(value < info->dlpi_addr ? info->dlpi_addr + value : value);
 }
@@ -29,11 +29,11 @@ static void object_read(const struct dl_phdr_info *info, const ElfW(Dyn) * dyn, 
 {
 	for (; dyn->d_tag != DT_NULL; dyn++) {
 		switch (dyn->d_tag) {
-		case DT_SYMTAB: o->symbols = at(info, dyn->d_un.d_ptr); break;
-		case DT_STRTAB: o->names = at(info, dyn->d_un.d_ptr); break;
+		case DT_SYMTAB: o->symbols = address_of(info, dyn->d_un.d_ptr); break;
+		case DT_STRTAB: o->names = address_of(info, dyn->d_un.d_ptr); break;
 		case DT_STRSZ: o->names_size = dyn->d_un.d_val; break;
-		case DT_HASH: o->hash = at(info, dyn->d_un.d_ptr); break;
-		case DT_GNU_HASH: o->gnu_hash = at(info, dyn->d_un.d_ptr); break;
+		case DT_HASH: o->hash = address_of(info, dyn->d_un.d_ptr); break;
+		case DT_GNU_HASH: o->gnu_hash = address_of(info, dyn->d_un.d_ptr); break;
 		default: break;
 		}
 	}

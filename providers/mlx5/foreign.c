@@ -30,7 +30,7 @@ static uint32_t fed_waiting(const struct ring_foreign *f)
  * Moves the oldest completion out of the private CQ, as if the program had polled. False: there is
  * none, or no memory.
  */
-static bool keep(struct ring_foreign *f)
+static bool keep_oldest(struct ring_foreign *f)
 {
 	struct ibv_wc *wc = ring_kept_place(&f->kept);
 
@@ -66,7 +66,7 @@ static void feed_copy(struct ring_foreign *f, const struct sp_cq_ring *from,
 static void feed(struct ring_foreign *f, const struct sp_cq_ring *from,
 		 const struct mlx5_cqe64 *cqe)
 {
-	if (fed_waiting(f) < f->ring.cqe_cnt || keep(f))
+	if (fed_waiting(f) < f->ring.cqe_cnt || keep_oldest(f))
 		feed_copy(f, from, cqe);
 }
 
@@ -128,7 +128,7 @@ void ring_foreign_mute(struct sp_cq *cq, const struct ibv_cq *private_cq)
 	f = fed_of(cq, private_cq);
 	if (f && f->qpn)
 		take_out(&cq->ring, f->qpn, f);
-	while (f && keep(f))
+	while (f && keep_oldest(f))
 		;
 	if (f)
 		f->muted = true;

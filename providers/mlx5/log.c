@@ -3,7 +3,7 @@
 #include "providers/mlx5/qp.h"
 #include "providers/mlx5/wqe.h"
 
-static const char *refusal(const struct sp_qp *qp)
+static const char *why_not_logged(const struct sp_qp *qp)
 {
 	if (qp->type != IBV_QPT_RC || !qp->max_post)
 		return "it sends nothing that could be logged";
@@ -38,7 +38,7 @@ static void log_set(struct ring_sq *sq, const struct sp_log *log)
 /* Rings that somebody else writes to are left alone. */
 const char *ring_qp_log(struct sp_qp *qp, uint32_t epoch, const struct sp_log *log)
 {
-	const char *why = refusal(qp);
+	const char *why = why_not_logged(qp);
 	struct sp_carrier *c;
 
 	if (why || !log)

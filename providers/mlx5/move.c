@@ -89,7 +89,7 @@ void ring_qp_withhold(struct sp_qp *qp)
 	ring_qp_unlock(qp);
 }
 
-static bool sealed(const struct sp_carrier *c, enum ring_attn queue)
+static bool queue_sealed(const struct sp_carrier *c, enum ring_attn queue)
 {
 	return atomic_load(&c->attn) & queue;
 }
@@ -103,7 +103,7 @@ static bool sends_flushed(const struct sp_qp *qp, const struct sp_carrier *c)
 {
 	bool complete = atomic_load(&c->sq.tail) == c->sq.head;
 
-	return sealed(c, RING_ATTN_SQ_SEALED) ||
+	return queue_sealed(c, RING_ATTN_SQ_SEALED) ||
 	       ((error_seen(c) || !qp->max_post) && (c->sq_err || complete));
 }
 
@@ -112,8 +112,8 @@ static bool receives_flushed(const struct sp_qp *qp, const struct sp_carrier *c)
 	bool complete = atomic_load(&c->rq.tail) == (qp->rx_mode ? c->rq.pub : c->rq.head);
 
 	if (c->srq) /* no flush shows it, the last of the queue's WQEs does */
-		return sealed(c, RING_ATTN_RQ_SEALED) || atomic_load(&c->last_receive);
-	return sealed(c, RING_ATTN_RQ_SEALED) ||
+		return queue_sealed(c, RING_ATTN_RQ_SEALED) || atomic_load(&c->last_receive);
+	return queue_sealed(c, RING_ATTN_RQ_SEALED) ||
 	       ((error_seen(c) || !qp->max_post) && (c->rq_err || complete));
 }
 
@@ -139,8 +139,8 @@ void ring_qp_flushed(struct sp_qp *qp, bool in_error, struct sp_flushed *out)
 	if (in_error) /* a QP in RTR would ignore the doorbell, and one in RTS execute the marker */
 		marker_try(qp);
 	err = error_of(qp);
-	out->error_seen = error_seen(qp->rx) || sealed(qp->rx, RING_ATTN_RQ_SEALED) ||
-			  (!sealed(qp->tx, RING_ATTN_SQ_SEALED) && error_seen(qp->tx));
+	out->error_seen = error_seen(qp->rx) || queue_sealed(qp->rx, RING_ATTN_RQ_SEALED) ||
+			  (!queue_sealed(qp->tx, RING_ATTN_SQ_SEALED) && error_seen(qp->tx));
 	out->sq = sends_flushed(qp, qp->tx);
 	out->rq = receives_flushed(qp, qp->rx);
 	out->recv_count = qp->recv_base + atomic_load(&qp->rx->rq.tail);

@@ -85,7 +85,7 @@ void ring_qp_unlock(struct sp_qp *qp)
 
 /* -- driven from here on ----------------------------------------------------------------------- */
 
-static bool extended(const struct ibv_qp_init_attr_ex *attr)
+static bool is_extended(const struct ibv_qp_init_attr_ex *attr)
 {
 	return (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) && attr->send_ops_flags;
 }
@@ -109,7 +109,7 @@ static const char *cannot_drive(struct ibv_qp *qp, const struct ibv_qp_init_attr
 	if (attr->comp_mask & (IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
 			       IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH))
 		return "it was made with attributes that are not supported";
-	if (extended(attr) && ring_direct_builders((struct ibv_qp_ex *)qp))
+	if (is_extended(attr) && ring_direct_builders((struct ibv_qp_ex *)qp))
 		return "it was made with request builders of direct verbs (mlx5dv_wr_*)";
 	return NULL;
 }
@@ -213,7 +213,7 @@ int ring_qp_drive(struct sp_dev *dev, struct ibv_qp *ibv, const struct ibv_qp_in
 	err = sp_table_reserve(&dev->tables.qps, ibv->handle);
 	if (err)
 		return err;
-	qp = qp_alloc(dev, ibv, scq, rcq, cookie, extended(attr));
+	qp = qp_alloc(dev, ibv, scq, rcq, cookie, is_extended(attr));
 	if (!qp)
 		return -ENOMEM;
 	err = ring_carrier_make(qp, dev, ibv, &c);

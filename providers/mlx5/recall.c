@@ -44,7 +44,7 @@ static int64_t back_step(struct back *b)
 	return -1;
 }
 
-static bool hidden(const struct ring_sq *sq, uint32_t slot)
+static bool is_hidden(const struct ring_sq *sq, uint32_t slot)
 {
 	return sq->wr_data[slot] == RING_OP_HIDDEN;
 }
@@ -76,7 +76,7 @@ static bool back_to_seen(struct back *b, uint32_t room, uint32_t *unseen)
 	int64_t slot;
 
 	while ((slot = back_step(&before)) >= 0) {
-		own = !hidden(b->sq, (uint32_t)slot);
+		own = !is_hidden(b->sq, (uint32_t)slot);
 		signaled = own && ring_ctrl_signaled(ring_sq_ctrl(b->sq, (uint32_t)slot));
 		if (signaled && !*unseen)
 			return true;

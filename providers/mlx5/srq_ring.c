@@ -79,7 +79,7 @@ int ring_srq_open(struct sp_srq_ring *ring, struct sp_srq *srq, struct sp_dev *d
 
 /* -- a ring that nobody takes from any more ---------------------------------------------------- */
 
-static bool older(const struct sp_srq_ring *ring, uint32_t a, uint32_t b)
+static bool is_older(const struct sp_srq_ring *ring, uint32_t a, uint32_t b)
 {
 	return (int32_t)(ring->number[a] - ring->number[b]) < 0;
 }
@@ -92,9 +92,9 @@ static void heap_sift(const struct sp_srq_ring *ring, uint32_t n, uint32_t i)
 	uint32_t *heap = ring->heap, child, slot;
 
 	for (; (child = 2 * i + 1) < n; i = child) {
-		if (child + 1 < n && older(ring, heap[child], heap[child + 1]))
+		if (child + 1 < n && is_older(ring, heap[child], heap[child + 1]))
 			child++;
-		if (!older(ring, heap[i], heap[child]))
+		if (!is_older(ring, heap[i], heap[child]))
 			return;
 		slot = heap[i];
 		heap[i] = heap[child];
