@@ -29,9 +29,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "providers/lock.h"
+#include "providers/common/lock.h"
 #include "providers/provider.h"
-#include "providers/table.h"
+#include "providers/common/table.h"
 
 #pragma GCC visibility push(hidden)
 

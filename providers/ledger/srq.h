@@ -6,7 +6,7 @@
 #define LED_SRQ_H
 
 #include "providers/ledger/carrier.h"
-#include "providers/share.h"
+#include "providers/common/share.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -7,7 +7,7 @@
 #define RING_SRQ_H
 
 #include "providers/mlx5/dev.h"
-#include "providers/share.h"
+#include "providers/common/share.h"
 
 #pragma GCC visibility push(hidden)
 

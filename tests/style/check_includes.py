@@ -84,7 +84,7 @@ RULES = [
      "may": ["providers/engine.h", "providers/ledger/ledger.h", "providers/mlx5/mlx5.h"],
      "never": ["shiftlib/*"] + DIRECT_VERBS},
     {"module": "providers", "files": ["providers/*"], "but": ["providers/engine.c"],
-     "may": ["OWN", "providers/lock.h", "providers/share.h", "providers/table.h"] + SEAM,
+     "may": ["OWN", "providers/common/*"] + SEAM,
      "never": ["shiftlib/*", "kvclient/*", "simnic/*", "libibverbs/*"] + STORES},
     {"module": "kvclient", "files": ["kvclient/*"],
      "may": ["kvclient/*"],

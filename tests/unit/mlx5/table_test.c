@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "providers/table.h"
+#include "providers/common/table.h"
 #include "tests/lib/fork.h"
 
 enum { MOST_KIB = 4 * 1024 /* of 128 MiB */, TROUBLE = 99 };

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
-#include "providers/table.h"
+#include "providers/common/table.h"
 
 int sp_table_map(struct sp_table *table, uint32_t slots)
 {

@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "providers/lock.h"
+#include "providers/common/lock.h"
 
 #define LOCK_YIELDS 16
 #define LOCK_NAP_NS 50000
