@@ -9,6 +9,7 @@
 
 #define LOCK_YIELDS 16
 #define LOCK_NAP_NS 50000
+#define LOCK_TRIES  100
 
 /*
  * A waiter that does not get on by yielding may keep the holder from its core by its own priority.
@@ -38,4 +39,12 @@ __attribute__((noinline, cold)) void sp_lock_wait(struct sp_lock *lock)
 		}
 		sp_lock_give_way(round);
 	}
+}
+
+bool sp_trylock_often(struct sp_lock *lock)
+{
+	for (int i = 0; i < LOCK_TRIES; i++)
+		if (sp_trylock(lock))
+			return true;
+	return false;
 }

@@ -16,6 +16,8 @@ struct sp_lock {
 void sp_lock_wait(struct sp_lock *lock);
 /* Waits a round for a thread that has little left to do. */
 void sp_lock_give_way(uint32_t round);
+/* Tries often: a thread that posts or polls all the time holds the lock for a part of it. */
+bool sp_trylock_often(struct sp_lock *lock);
 
 static inline __attribute__((always_inline)) bool sp_trylock(struct sp_lock *lock)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Tables of objects, as one mapping each. */
 #include <errno.h>
 #include <stddef.h>
 #include <sys/mman.h>

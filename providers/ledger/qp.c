@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The ledger's queue pair, as the application sees it. */
-#include <sched.h>
 #include <stdlib.h>
 
+#include "providers/common/qp_lock.h"
 #include "providers/ledger/backlog.h"
 #include "providers/ledger/failed.h"
 #include "providers/ledger/psn.h"
@@ -12,67 +12,32 @@
 #include "providers/ledger/stand_in.h"
 #include "providers/ledger/wr.h"
 
-enum {
-	LOCK_TRIES = 64, /* a poster holds the lock for about a microsecond */
-	SENT_TRIES = 100,
-};
-
 /* -- locking a whole QP ------------------------------------------------------------------------ */
 
-static void lock_cqs(struct sp_qp *qp)
+static struct sp_qp_locks locks_of(struct sp_qp *qp)
 {
-	struct sp_cq *low = qp->scq < qp->rcq ? qp->scq : qp->rcq;
-	struct sp_cq *high = qp->scq < qp->rcq ? qp->rcq : qp->scq;
-
-	sp_lock(&low->lock);
-	if (high != low)
-		sp_lock(&high->lock);
+	return (struct sp_qp_locks){ &qp->scq->lock, &qp->rcq->lock, &qp->sq_lock, &qp->rq_lock };
 }
 
-static void unlock_cqs(struct sp_qp *qp)
-{
-	sp_unlock(&qp->scq->lock);
-	if (qp->rcq != qp->scq)
-		sp_unlock(&qp->rcq->lock);
-}
-
-/*
- * An application holds sq_lock from wr_start to wr_complete, and may poll in between: a thread that
- * waits for sq_lock must not hold a CQ.
- */
 void led_qp_lock(struct sp_qp *qp)
 {
-	for (;;) {
-		lock_cqs(qp);
-		if (sp_trylock(&qp->sq_lock))
-			break;
-		unlock_cqs(qp);
-		sp_lock(&qp->sq_lock);
-		sp_unlock(&qp->sq_lock);
-	}
-	sp_lock(&qp->rq_lock);
+	const struct sp_qp_locks locks = locks_of(qp);
+
+	sp_qp_lock_all(&locks);
 }
 
-/* Locks a QP without waiting for a wr_complete that may be far. False: not locked. */
 bool led_qp_lock_soon(struct sp_qp *qp)
 {
-	for (uint32_t i = 0; i < LOCK_TRIES; i++) {
-		lock_cqs(qp);
-		if (sp_trylock(&qp->sq_lock)) {
-			sp_lock(&qp->rq_lock);
-			return true;
-		}
-		unlock_cqs(qp);
-		sched_yield();
-	}
-	return false;
+	const struct sp_qp_locks locks = locks_of(qp);
+
+	return sp_qp_lock_all_soon(&locks);
 }
 
 void led_qp_unlock(struct sp_qp *qp)
 {
-	sp_unlock(&qp->rq_lock);
-	sp_unlock(&qp->sq_lock);
-	unlock_cqs(qp);
+	const struct sp_qp_locks locks = locks_of(qp);
+
+	sp_qp_unlock_all(&locks);
 }
 
 /* -- driven from here on ----------------------------------------------------------------------- */
@@ -406,20 +371,11 @@ enum sp_sending led_qp_sending(struct sp_qp *qp, uint32_t *number)
 	return sending;
 }
 
-/* A thread that posts all the time holds the lock for a part of it. */
-static bool sent_trylock(struct sp_lock *lock)
-{
-	for (int i = 0; i < SENT_TRIES; i++)
-		if (sp_trylock(lock))
-			return true;
-	return false;
-}
-
 /* Completions that lie in a CQ unseen cannot be looked at: done says less than it might. */
 void led_qp_sent(struct sp_qp *qp, struct sp_sent *sent)
 {
 	*sent = (struct sp_sent){ .done = led_tail(qp) };
-	if (!sent_trylock(&qp->sq_lock))
+	if (!sp_trylock_often(&qp->sq_lock))
 		return;
 	sent->posted = led_pub(qp);
 	sent->posted_known = true;

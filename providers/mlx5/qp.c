@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The ring engine's queue pair, as the application sees it. */
-#include <sched.h>
 #include <stdlib.h>
 
+#include "providers/common/qp_lock.h"
 #include "providers/mlx5/backlog.h"
 #include "providers/mlx5/bf.h"
 #include "providers/mlx5/cq.h"
@@ -18,69 +18,34 @@
 #include "providers/mlx5/wr.h"
 #include "providers/mlx5/xlat.h"
 
-#define SENT_TRIES	  100
 #define RING_OUT_OF_ORDER "its receive queue is consumed out of order"
-
-enum {
-	LOCK_TRIES = 64, /* a poster holds the lock for less than a microsecond */
-};
 
 /* -- locking a whole QP ------------------------------------------------------------------------ */
 
-static void lock_cqs(struct sp_qp *qp)
+static struct sp_qp_locks locks_of(struct sp_qp *qp)
 {
-	struct sp_cq *low = qp->scq < qp->rcq ? qp->scq : qp->rcq;
-	struct sp_cq *high = qp->scq < qp->rcq ? qp->rcq : qp->scq;
-
-	sp_lock(&low->lock);
-	if (high != low)
-		sp_lock(&high->lock);
+	return (struct sp_qp_locks){ &qp->scq->lock, &qp->rcq->lock, &qp->sq_lock, &qp->rq_lock };
 }
 
-static void unlock_cqs(struct sp_qp *qp)
-{
-	sp_unlock(&qp->scq->lock);
-	if (qp->rcq != qp->scq)
-		sp_unlock(&qp->rcq->lock);
-}
-
-/*
- * An application holds sq_lock from wr_start to wr_complete, and may poll in between: a thread that
- * waits for sq_lock must not hold a CQ.
- */
 void ring_qp_lock(struct sp_qp *qp)
 {
-	for (;;) {
-		lock_cqs(qp);
-		if (sp_trylock(&qp->sq_lock))
-			break;
-		unlock_cqs(qp);
-		sp_lock(&qp->sq_lock);
-		sp_unlock(&qp->sq_lock);
-	}
-	sp_lock(&qp->rq_lock);
+	const struct sp_qp_locks locks = locks_of(qp);
+
+	sp_qp_lock_all(&locks);
 }
 
-/* Locks a QP without waiting for a wr_complete that may be far. False: not locked. */
 bool ring_qp_lock_soon(struct sp_qp *qp)
 {
-	for (uint32_t i = 0; i < LOCK_TRIES; i++) {
-		lock_cqs(qp);
-		if (sp_trylock(&qp->sq_lock)) {
-			sp_lock(&qp->rq_lock);
-			return true;
-		}
-		unlock_cqs(qp);
-		sched_yield();
-	}
-	return false;
+	const struct sp_qp_locks locks = locks_of(qp);
+
+	return sp_qp_lock_all_soon(&locks);
 }
 
 void ring_qp_unlock(struct sp_qp *qp)
 {
-	sp_unlock(&qp->rq_lock);
-	sp_unlock(&qp->sq_lock);
-	unlock_cqs(qp);
+	const struct sp_qp_locks locks = locks_of(qp);
+
+	sp_qp_unlock_all(&locks);
 }
 
 /* -- driven from here on ----------------------------------------------------------------------- */
@@ -388,17 +353,6 @@ enum sp_sending ring_qp_sending(struct sp_qp *qp, uint32_t *number)
 	return sending;
 }
 
-/* A thread that posts or polls all the time holds the lock for a part of it. */
-static bool sent_trylock(struct sp_lock *lock)
-{
-	int i;
-
-	for (i = 0; i < SENT_TRIES; i++)
-		if (sp_trylock(lock))
-			return true;
-	return false;
-}
-
 /* A hidden NOP completes without an answer. */
 void ring_qp_sent(struct sp_qp *qp, struct sp_sent *sent)
 {
@@ -407,12 +361,12 @@ void ring_qp_sent(struct sp_qp *qp, struct sp_sent *sent)
 	*sent = (struct sp_sent){ .done = atomic_load(&c->sq.tail) };
 	if (c->nops)
 		return;
-	if (sent_trylock(&qp->sq_lock)) {
+	if (sp_trylock_often(&qp->sq_lock)) {
 		sent->posted = c->sq.head;
 		sent->posted_known = true;
 		sp_unlock(&qp->sq_lock);
 	}
-	if (sent_trylock(&qp->scq->lock)) {
+	if (sp_trylock_often(&qp->scq->lock)) {
 		sent->done_known = ring_cq_sent(c->sring, c, &sent->done);
 		sp_unlock(&qp->scq->lock);
 	}
