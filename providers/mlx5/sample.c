@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/*
- * A sample of the memory keys in use. A shell that is about to call a connection protected can ask
- * whether it knows them, as memory may have been registered past all that it sees. A look costs the
- * application nothing; a queue that is busy now is looked at next time.
- */
+/* The keys of the ring engine that are in use: a sample, read back from the rings. */
+#include "providers/common/sample.h"
 #include "providers/mlx5/intruder.h"
 #include "providers/mlx5/post.h"
 #include "providers/mlx5/qp.h"
@@ -11,31 +8,13 @@
 #include "providers/mlx5/srq_ring.h"
 #include "providers/mlx5/wqe.h"
 
-enum { SAMPLE_REQUESTS = 8, SAMPLE_RECEIVES = 4, SAMPLE_SLOTS = 16 };
-
-struct sample {
-	struct sp_key *keys;
-	uint32_t n, room;
-};
-
-static void sample_add(struct sample *s, uint32_t key, bool remote)
-{
-	uint32_t i;
-
-	for (i = 0; i < s->n; i++)
-		if (s->keys[i].key == key && s->keys[i].remote == remote)
-			return;
-	if (s->n < s->room)
-		s->keys[s->n++] = (struct sp_key){ key, remote };
-}
-
 /* ---- sends ----------------------------------------------------------------------------------- */
 
-static void sample_wqe(struct sample *s, const struct ring_wqe *w)
+static void sample_wqe(struct sp_sample *s, const struct ring_wqe *w)
 {
 	for (uint32_t u = 0; u < w->ds; u++)
 		if (w->keys >> u & 1)
-			sample_add(s, ring_wqe_key(w, u), w->rkeys >> u & 1);
+			sp_sample_add(s, ring_wqe_key(w, u), w->rkeys >> u & 1);
 }
 
 /* Finds the start of request number n, which ends at `post`; its slot carries the number. */
@@ -53,11 +32,11 @@ static bool sample_before(const struct ring_sq *sq, uint32_t n, uint32_t post, u
 }
 
 /* Samples sends. sq_lock is held. */
-static void sample_sends(struct sample *s, const struct sp_qp *qp)
+static void sample_sends(struct sp_sample *s, const struct sp_qp *qp)
 {
 	const struct ring_sq *sq = &qp->tx->sq;
 	uint32_t tail = atomic_load_explicit(&sq->tail, memory_order_acquire);
-	uint32_t n = sq->head, post = sq->cur_post, left = SAMPLE_REQUESTS;
+	uint32_t n = sq->head, post = sq->cur_post, left = SP_SAMPLE_REQUESTS;
 	struct ring_wqe wqe;
 
 	for (; left && n != tail; left--, n--) {
@@ -70,7 +49,7 @@ static void sample_sends(struct sample *s, const struct sp_qp *qp)
 
 /* ---- receives -------------------------------------------------------------------------------- */
 
-static void sample_receive(struct sample *s, const struct sp_carrier *c, uint32_t idx)
+static void sample_receive(struct sp_sample *s, const struct sp_carrier *c, uint32_t idx)
 {
 	const struct ring_rq *rq = &c->rq;
 	const struct mlx5_wqe_data_seg *seg = (void *)(rq->buf + ((size_t)idx << rq->shift));
@@ -78,40 +57,40 @@ static void sample_receive(struct sample *s, const struct sp_carrier *c, uint32_
 	for (uint32_t i = 0; i < rq->max_gs; i++, seg++) {
 		if (be32toh(seg->lkey) == MLX5_INVALID_LKEY)
 			return;
-		sample_add(s,
-			   c->xlat ? *(const uint32_t *)((uintptr_t)seg + rq->keys_at)
-				   : be32toh(seg->lkey),
-			   false);
+		sp_sample_add(s,
+			      c->xlat ? *(const uint32_t *)((uintptr_t)seg + rq->keys_at)
+				      : be32toh(seg->lkey),
+			      false);
 	}
 }
 
 /* Samples the latest receive, and some of the others in turn. rq_lock is held. */
-static void sample_receives(struct sample *s, const struct sp_qp *qp, uint32_t turn)
+static void sample_receives(struct sp_sample *s, const struct sp_qp *qp, uint32_t turn)
 {
 	const struct ring_rq *rq = &qp->rx->rq;
 	uint32_t posted = rq->head - atomic_load_explicit(&rq->tail, memory_order_acquire);
 
-	for (uint32_t i = 0; i < SAMPLE_RECEIVES && i < posted; i++) {
-		uint32_t back = i ? (turn * SAMPLE_RECEIVES + i) % posted : 0;
+	for (uint32_t i = 0; i < SP_SAMPLE_RECEIVES && i < posted; i++) {
+		uint32_t back = sp_sample_back(turn, i, posted);
 
 		sample_receive(s, qp->rx, (rq->head - 1 - back) & rq->mask);
 	}
 }
 
 /* Samples a slot of a shared queue, whose lock is held. */
-static void sample_slot(struct sample *s, const struct sp_srq_ring *ring, uint32_t idx)
+static void sample_slot(struct sp_sample *s, const struct sp_srq_ring *ring, uint32_t idx)
 {
 	const struct mlx5_wqe_data_seg *seg = ring_slot_segs(ring, idx);
 
 	for (uint32_t i = 0; i < ring->max_gs; i++, seg++) {
 		if (be32toh(seg->lkey) == MLX5_INVALID_LKEY)
 			return;
-		sample_add(s, ring->keys ? ring_slot_keys(ring, idx)[i] : be32toh(seg->lkey),
-			   false);
+		sp_sample_add(s, ring->keys ? ring_slot_keys(ring, idx)[i] : be32toh(seg->lkey),
+			      false);
 	}
 }
 
-static void sample_shared(struct sample *s, struct sp_srq *srq, uint32_t turn)
+static void sample_shared(struct sp_sample *s, struct sp_srq *srq, uint32_t turn)
 {
 	const struct sp_srq_ring *ring;
 	uint32_t i, idx;
@@ -119,8 +98,8 @@ static void sample_shared(struct sample *s, struct sp_srq *srq, uint32_t turn)
 	if (!sp_trylock(&srq->lock))
 		return;
 	for (ring = srq->foreign ? NULL : &srq->own; ring; ring = ring->next)
-		for (i = 0; i < SAMPLE_SLOTS; i++) {
-			idx = (turn * SAMPLE_SLOTS + i) & ring->mask;
+		for (i = 0; i < SP_SAMPLE_SLOTS; i++) {
+			idx = (turn * SP_SAMPLE_SLOTS + i) & ring->mask;
 			if (idx < ring->cnt && ring->busy[idx])
 				sample_slot(s, ring, idx);
 		}
@@ -130,7 +109,7 @@ static void sample_shared(struct sample *s, struct sp_srq *srq, uint32_t turn)
 uint32_t ring_qp_keys(struct sp_qp *qp, bool sends, uint32_t turn, struct sp_key *keys,
 		      uint32_t room)
 {
-	struct sample s = { .keys = keys, .room = room };
+	struct sp_sample s = { .keys = keys, .room = room };
 
 	if (atomic_load(&qp->others.hand))
 		return 0;
