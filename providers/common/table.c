@@ -40,3 +40,24 @@ int sp_table_reserve(struct sp_table *table, uint32_t slot)
 	atomic_fetch_or(&table->writable[piece / 64], bit);
 	return 0;
 }
+
+int sp_tables_map(struct sp_tables *tables, uint32_t handles)
+{
+	int err = sp_table_map(&tables->qps, handles);
+
+	if (!err)
+		err = sp_table_map(&tables->cqs, handles);
+	if (!err)
+		err = sp_table_map(&tables->srqs, handles);
+	if (!err)
+		err = sp_table_map(&tables->carriers, SP_TABLE_MAX);
+	return err;
+}
+
+void sp_tables_unmap(struct sp_tables *tables)
+{
+	sp_table_unmap(&tables->carriers);
+	sp_table_unmap(&tables->srqs);
+	sp_table_unmap(&tables->cqs);
+	sp_table_unmap(&tables->qps);
+}

@@ -32,6 +32,15 @@ void sp_table_unmap(struct sp_table *table);
 /* Reserves a slot for good, by any thread. 0; -ERANGE: there is no such slot; -ENOMEM. */
 int sp_table_reserve(struct sp_table *table, uint32_t slot);
 
+/* The tables of a context: three by handle, and the carriers by QPN. */
+struct sp_tables {
+	struct sp_table qps, cqs, srqs, carriers;
+};
+
+/* 0, or -ENOMEM: some may be mapped, and are to be unmapped. */
+int sp_tables_map(struct sp_tables *tables, uint32_t handles);
+void sp_tables_unmap(struct sp_tables *tables);
+
 #pragma GCC visibility pop
 
 #endif

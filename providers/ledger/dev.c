@@ -32,21 +32,16 @@ bool led_probe(struct ibv_context *ctx, const char **why_not)
 	return false;
 }
 
-/* Sets the pointer that the data path reads. */
-static int table_map(struct sp_table *table, uint32_t slots, void *out)
-{
-	int err = sp_table_map(table, slots);
-
-	memcpy(out, &table->slots, sizeof(table->slots));
-	return err;
-}
-
+/* Also sets the pointers that the data path reads. */
 static int tables_map(struct sp_dev *dev)
 {
-	return table_map(&dev->tables.qps, LED_MAX_HANDLE, &dev->qps) ||
-	       table_map(&dev->tables.cqs, LED_MAX_HANDLE, &dev->cqs) ||
-	       table_map(&dev->tables.srqs, LED_MAX_HANDLE, &dev->srqs) ||
-	       table_map(&dev->tables.carriers, SP_TABLE_MAX, &dev->carriers);
+	int err = sp_tables_map(&dev->tables, LED_MAX_HANDLE);
+
+	dev->qps = dev->tables.qps.slots;
+	dev->cqs = dev->tables.cqs.slots;
+	dev->srqs = dev->tables.srqs.slots;
+	dev->carriers = dev->tables.carriers.slots;
+	return err;
 }
 
 /* A provider is known by the library that its verbs are in: libmlx5.so.1, libirdma-rdmav34.so. */
@@ -152,9 +147,6 @@ void led_dev_uninit(struct sp_dev *dev)
 		led_qps[dev->ctx->cmd_fd] = NULL;
 		led_cqs[dev->ctx->cmd_fd] = NULL;
 	}
-	sp_table_unmap(&dev->tables.carriers);
-	sp_table_unmap(&dev->tables.srqs);
-	sp_table_unmap(&dev->tables.cqs);
-	sp_table_unmap(&dev->tables.qps);
+	sp_tables_unmap(&dev->tables);
 	free(dev);
 }

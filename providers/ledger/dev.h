@@ -25,9 +25,7 @@ struct sp_dev {
 	bool forwards_wr; /* true if the provider's ibv_wr_* are used as they are: see dev.c */
 	/* true if IBV_WC_LOC_QP_OP_ERR also means that the link is down: see dev.c */
 	bool down_is_op;
-	struct {
-		struct sp_table qps, cqs, srqs, carriers;
-	} tables; /* the same tables for writers: a slot is reserved first */
+	struct sp_tables tables; /* the same tables for writers: a slot is reserved first */
 };
 
 /* Contexts by command fd, and their tables of QPs and CQs, which spare the data path a load. */

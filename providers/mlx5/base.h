@@ -45,10 +45,9 @@
 enum ring_limits {
 	RING_MAX_FD = 1 << 16,	   /* contexts, by command fd */
 	RING_MAX_HANDLE = 1 << 20, /* uverbs handles of QPs and CQs */
-	RING_MAX_QPN = SP_TABLE_MAX,
-	RING_MAX_DS = 63,   /* 16-byte units of a send WQE: a 6-bit field */
-	RING_CHUNK = 256,   /* backlog entries of one allocation */
-	RING_CQE_DATA = 64, /* bytes that a CQE can bring along */
+	RING_MAX_DS = 63,	   /* 16-byte units of a send WQE: a 6-bit field */
+	RING_CHUNK = 256,	   /* backlog entries of one allocation */
+	RING_CQE_DATA = 64,	   /* bytes that a CQE can bring along */
 	RING_PSN_MASK = 0xffffff,
 	RING_KEY_SLOTS = 8, /* translated keys that a queue remembers, of each kind */
 };

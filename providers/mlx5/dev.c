@@ -40,21 +40,16 @@ static bool env_flag(const char *name, bool unset)
 	return value ? strcmp(value, "0") != 0 : unset;
 }
 
-/* Sets the pointer that the data path reads. */
-static int table_map(struct sp_table *table, uint32_t slots, void *out)
-{
-	int err = sp_table_map(table, slots);
-
-	memcpy(out, &table->slots, sizeof(table->slots));
-	return err;
-}
-
+/* Also sets the pointers that the data path reads. */
 static int tables_map(struct sp_dev *dev)
 {
-	return table_map(&dev->tables.qps, RING_MAX_HANDLE, &dev->qps) ||
-	       table_map(&dev->tables.cqs, RING_MAX_HANDLE, &dev->cqs) ||
-	       table_map(&dev->tables.srqs, RING_MAX_HANDLE, &dev->srqs) ||
-	       table_map(&dev->tables.carriers, RING_MAX_QPN, &dev->carriers);
+	int err = sp_tables_map(&dev->tables, RING_MAX_HANDLE);
+
+	dev->qps = dev->tables.qps.slots;
+	dev->cqs = dev->tables.cqs.slots;
+	dev->srqs = dev->tables.srqs.slots;
+	dev->carriers = dev->tables.carriers.slots;
+	return err;
 }
 
 static bool atomics_supported(struct ibv_context *ctx)
@@ -127,9 +122,6 @@ void ring_dev_uninit(struct sp_dev *dev)
 		dev->bfs = bf->next;
 		free(bf);
 	}
-	sp_table_unmap(&dev->tables.carriers);
-	sp_table_unmap(&dev->tables.srqs);
-	sp_table_unmap(&dev->tables.cqs);
-	sp_table_unmap(&dev->tables.qps);
+	sp_tables_unmap(&dev->tables);
 	free(dev);
 }

@@ -19,9 +19,7 @@ struct sp_dev {
 	struct sp_lock lock;			/* bfs and their refs */
 	struct ring_bf *bfs;
 	bool installed, atomics, shut_up_bf, prefer_bf;
-	struct {
-		struct sp_table qps, cqs, srqs, carriers;
-	} tables; /* the same tables for writers: a slot is reserved first */
+	struct sp_tables tables; /* the same tables for writers: a slot is reserved first */
 };
 
 /* Contexts by command fd, and their tables of QPs and CQs, which spare the data path a load. */
