@@ -62,6 +62,31 @@ struct sp_srq {
 	void *cookie;
 };
 
+/* -- for providers/common/pool.h --------------------------------------------------------------- */
+
+LED_INLINE uint32_t sp_ring_receives(const struct sp_srq_ring *ring)
+{
+	return ring->list.n;
+}
+
+LED_INLINE bool sp_ring_full(const struct sp_srq_ring *ring)
+{
+	return ring->list.n >= ring->srq->max_wr;
+}
+
+LED_INLINE uint32_t sp_pool_length(const struct sp_srq *srq)
+{
+	return srq->pool.n;
+}
+
+/* Returns how many receives the application has posted that are not completed. */
+LED_INLINE uint32_t sp_srq_total(const struct sp_srq *srq)
+{
+	return srq->max_wr - srq->free.n;
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
 int led_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
 /*
@@ -99,7 +124,6 @@ struct sp_srq_ring *led_srq_starving(struct sp_srq *srq, uint32_t *taken);
 void led_list_add(struct led_list *list, struct led_shared *r, bool front);
 void led_list_remove(struct led_list *list, struct led_shared *r);
 void led_pool_feed_or_tell(struct sp_srq *srq);
-uint32_t led_srq_total(const struct sp_srq *srq);
 void led_srq_check_limit(struct sp_srq *srq);
 void led_srq_tell_if_in_want(struct sp_srq *srq, const struct sp_srq_ring *ring);
 void led_srq_served(struct sp_srq *srq, struct sp_srq_ring *ring);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The pool of a shared queue: receives in no NIC's queue, and the choice of a queue. */
 #include "providers/ledger/srq.h"
+#include "providers/common/pool.h"
 
 /* -- lists ------------------------------------------------------------------------------------- */
 
@@ -46,59 +47,6 @@ static int pool_lay(struct sp_srq_ring *ring, struct led_shared *r, bool anyway)
 }
 
 /*
- * True if receives in this ring can be taken. resting: nothing comes through any NIC, so each ring
- * waits for its own.
- */
-static bool serves(const struct sp_srq_ring *ring, bool resting)
-{
-	return ring->users && !ring->spoiled && (resting || !ring->rests);
-}
-
-static bool all_rest(const struct sp_srq *srq)
-{
-	const struct sp_srq_ring *ring;
-
-	for (ring = &srq->own; ring; ring = ring->next)
-		if (serves(ring, false))
-			return false;
-	return true;
-}
-
-static bool takes_more(const struct sp_srq_ring *ring, bool resting)
-{
-	return serves(ring, resting) && ring->list.n < ring->srq->max_wr;
-}
-
-static bool comes_before(const struct sp_srq_ring *a, const struct sp_srq_ring *b)
-{
-	if (sp_share_fewer(a->list.n, a->users, b->list.n, b->users))
-		return true;
-	if (sp_share_fewer(b->list.n, b->users, a->list.n, a->users))
-		return false;
-	return a->turn < b->turn;
-}
-
-/* Chooses the ring with the fewest receives for each of its carriers. */
-static struct sp_srq_ring *feed_choose(struct sp_srq *srq)
-{
-	struct sp_srq_ring *best = NULL, *ring;
-	bool resting = all_rest(srq);
-
-	for (ring = &srq->own; ring; ring = ring->next)
-		if (takes_more(ring, resting) && (!best || comes_before(ring, best)))
-			best = ring;
-	return best;
-}
-
-/* Measured by the shell's clock; without one, none is too long. */
-static bool stuck_for_good(struct led_shared *r, uint64_t now, uint64_t patience)
-{
-	if (now && !r->stuck_since)
-		r->stuck_since = now;
-	return now && now - r->stuck_since >= patience;
-}
-
-/*
  * Hands the pool's receives to the rings. Each is looked at once; one that cannot go must not keep
  * the others from the queues.
  */
@@ -109,11 +57,11 @@ static int pool_feed(struct sp_srq *srq, uint64_t now, uint64_t patience)
 	struct led_shared *r;
 	int err;
 
-	for (; n && (ring = feed_choose(srq)); n--) {
+	for (; n && (ring = sp_pool_choose(srq)); n--) {
 		r = srq->pool.first;
 		led_list_remove(&srq->pool, r);
 		err = pool_lay(ring, r, false);
-		if (err == -ENOENT && stuck_for_good(r, now, patience))
+		if (err == -ENOENT && sp_stuck_for_good(&r->stuck_since, now, patience))
 			err = pool_lay(ring, r, true);
 		r->ring = err ? NULL : ring;
 		led_list_add(err ? &srq->pool : &ring->list, r, false);
@@ -123,57 +71,9 @@ static int pool_feed(struct sp_srq *srq, uint64_t now, uint64_t patience)
 	return stuck ? -ENOENT : 0;
 }
 
-/* True if the pool waits for a queue with room, not for a key. */
-static bool pool_waits(const struct sp_srq *srq)
-{
-	return srq->pool.n && !srq->stuck;
-}
-
-/* True if a ring with users has no receive while another one has some. */
-static bool any_starves(const struct sp_srq *srq)
-{
-	const struct sp_srq_ring *ring;
-	bool none = false, some = false;
-
-	for (ring = &srq->own; ring; ring = ring->next) {
-		if (!serves(ring, false))
-			continue;
-		none |= !ring->list.n;
-		some |= ring->list.n != 0;
-	}
-	return none && some && !pool_waits(srq);
-}
-
-static void tell_if_starving(struct sp_srq *srq)
-{
-	if (srq->starving || !any_starves(srq))
-		return;
-	srq->starving = true;
-	srq->dev->cb->srq_stuck(srq->cookie);
-}
-
 void led_pool_feed_or_tell(struct sp_srq *srq)
 {
-	if (pool_feed(srq, 0, 0) && !srq->stuck) {
-		srq->stuck = true;
-		srq->dev->cb->srq_stuck(srq->cookie);
-	}
-	tell_if_starving(srq);
-}
-
-/* Returns how many receives the application has posted that are not completed. */
-uint32_t led_srq_total(const struct sp_srq *srq)
-{
-	return srq->max_wr - srq->free.n;
-}
-
-/* After a move each device counts a part only; the limit is one of all that there is. */
-void led_srq_check_limit(struct sp_srq *srq)
-{
-	if (!srq->limit || !srq->split || led_srq_total(srq) >= srq->limit)
-		return;
-	srq->limit = 0;
-	srq->dev->cb->srq_limit(srq->cookie);
+	sp_pool_tell(srq, pool_feed(srq, 0, 0));
 }
 
 int led_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns)
@@ -183,7 +83,7 @@ int led_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns)
 	sp_lock(&srq->lock);
 	err = srq->split ? pool_feed(srq, now_ns, patience_ns) : 0;
 	if (srq->split)
-		tell_if_starving(srq);
+		sp_pool_tell_if_starving(srq);
 	sp_unlock(&srq->lock);
 	return err;
 }
@@ -199,100 +99,29 @@ void led_srq_rest(struct sp_srq_ring *ring, bool rests)
 	sp_unlock(&srq->lock);
 }
 
-/* -- shares ------------------------------------------------------------------------------------ */
+/* -- providers/common/pool.h, as calls --------------------------------------------------------- */
 
-static uint32_t all_users(const struct sp_srq *srq)
+void led_srq_check_limit(struct sp_srq *srq)
 {
-	const struct sp_srq_ring *ring;
-	uint32_t n = 0;
-
-	for (ring = &srq->own; ring; ring = ring->next)
-		n += serves(ring, false) ? ring->users : 0;
-	return n;
-}
-
-static uint32_t part_of(const struct sp_srq_ring *ring)
-{
-	return sp_share_part(led_srq_total(ring->srq), ring->users, all_users(ring->srq));
-}
-
-static bool in_want(const struct sp_srq_ring *ring)
-{
-	return serves(ring, false) && sp_share_in_want(ring->list.n, part_of(ring));
-}
-
-static bool any_in_want(const struct sp_srq *srq)
-{
-	const struct sp_srq_ring *ring;
-
-	for (ring = &srq->own; ring; ring = ring->next)
-		if (in_want(ring))
-			return true;
-	return false;
+	sp_pool_check_limit(srq);
 }
 
 void led_srq_tell_if_in_want(struct sp_srq *srq, const struct sp_srq_ring *ring)
 {
-	if (!srq->split)
-		return;
-	if (!pool_waits(srq) && in_want(ring))
-		srq->dev->cb->srq_stuck(srq->cookie);
-	tell_if_starving(srq);
+	sp_pool_tell_if_in_want(srq, ring);
 }
 
-/* Notes that the application got a receive of that ring: traffic is there. */
 void led_srq_served(struct sp_srq *srq, struct sp_srq_ring *ring)
 {
-	if (!srq->split)
-		return;
-	srq->served++;
-	ring->turn = sp_share_front(&srq->turns);
-	led_srq_tell_if_in_want(srq, ring);
-}
-
-static uint32_t surplus(const struct sp_srq_ring *ring)
-{
-	return serves(ring, false) ? sp_share_surplus(ring->list.n, part_of(ring)) : 0;
+	sp_pool_served(srq, ring);
 }
 
 struct sp_srq_ring *led_srq_share(struct sp_srq *srq, uint32_t *n)
 {
-	struct sp_srq_ring *ring, *most = NULL;
-	uint32_t more;
-
-	*n = 0;
-	sp_lock(&srq->lock);
-	if (srq->split && !pool_waits(srq) && any_in_want(srq))
-		for (ring = &srq->own; ring; ring = ring->next) {
-			more = surplus(ring);
-			if (more > *n) {
-				most = ring;
-				*n = more;
-			}
-		}
-	sp_unlock(&srq->lock);
-	return most;
-}
-
-/*
- * The ring that has most gives first; of several, the one where the program took none for the
- * longest time.
- */
-static bool gives_before(const struct sp_srq_ring *a, const struct sp_srq_ring *b)
-{
-	return a->list.n != b->list.n ? a->list.n > b->list.n : a->turn > b->turn;
+	return sp_pool_share(srq, n);
 }
 
 struct sp_srq_ring *led_srq_starving(struct sp_srq *srq, uint32_t *taken)
 {
-	struct sp_srq_ring *ring, *from = NULL;
-
-	sp_lock(&srq->lock);
-	*taken = srq->served;
-	srq->starving = srq->split && any_starves(srq);
-	for (ring = srq->starving ? &srq->own : NULL; ring; ring = ring->next)
-		if (serves(ring, false) && (!from || gives_before(ring, from)))
-			from = ring;
-	sp_unlock(&srq->lock);
-	return from;
+	return sp_pool_starving(srq, taken);
 }

@@ -4,6 +4,7 @@
 
 #include "providers/mlx5/srq_pool.h"
 #include "providers/mlx5/srq_ring.h"
+#include "providers/common/pool.h"
 
 /* -- the pool ---------------------------------------------------------------------------------- */
 
@@ -109,60 +110,17 @@ static int pool_lay(struct sp_srq_ring *ring, const struct ring_pooled *from, bo
 	return 0;
 }
 
-/* -- which ring gets the next receive ---------------------------------------------------------- */
-
-/*
- * True if receives in this ring can be taken. resting: nothing comes through any NIC, so each ring
- * waits for its own.
- */
-static bool serves(const struct sp_srq_ring *ring, bool resting)
+/* Returns how many receives the application has posted that are not completed. */
+uint32_t ring_srq_total(const struct sp_srq *srq)
 {
-	return ring->users && !ring->spoiled && (resting || !ring->rests);
+	uint32_t n = srq->pool_n;
+
+	for (const struct sp_srq_ring *ring = &srq->own; ring; ring = ring->next)
+		n += ring->outstanding;
+	return n;
 }
 
-static bool all_rest(const struct sp_srq *srq)
-{
-	const struct sp_srq_ring *ring;
-
-	for (ring = &srq->own; ring; ring = ring->next)
-		if (serves(ring, false))
-			return false;
-	return true;
-}
-
-static bool takes_more(const struct sp_srq_ring *ring, bool resting)
-{
-	return serves(ring, resting) && !ring_srq_full(ring);
-}
-
-static bool comes_before(const struct sp_srq_ring *a, const struct sp_srq_ring *b)
-{
-	if (sp_share_fewer(a->outstanding, a->users, b->outstanding, b->users))
-		return true;
-	if (sp_share_fewer(b->outstanding, b->users, a->outstanding, a->users))
-		return false;
-	return a->turn < b->turn;
-}
-
-/* Chooses the ring with the fewest receives for each of its carriers. */
-static struct sp_srq_ring *feed_choose(struct sp_srq *srq)
-{
-	struct sp_srq_ring *best = NULL, *ring;
-	bool resting = all_rest(srq);
-
-	for (ring = &srq->own; ring; ring = ring->next)
-		if (takes_more(ring, resting) && (!best || comes_before(ring, best)))
-			best = ring;
-	return best;
-}
-
-/* Measured by the shell's clock; without one, none is too long. */
-static bool stuck_for_good(struct ring_pooled *r, uint64_t now, uint64_t patience)
-{
-	if (now && !r->stuck_since)
-		r->stuck_since = now;
-	return now && now - r->stuck_since >= patience;
-}
+/* -- feeding ----------------------------------------------------------------------------------- */
 
 static void feed_ring_all(struct sp_srq *srq)
 {
@@ -179,11 +137,12 @@ static int ring_pool_feed(struct sp_srq *srq, uint64_t now, uint64_t patience)
 	uint32_t n = srq->pool_n, stuck = 0;
 	struct sp_srq_ring *ring;
 
-	for (; n && (ring = feed_choose(srq)); n--) {
+	for (; n && (ring = sp_pool_choose(srq)); n--) {
 		struct ring_pooled *first = pool_at(srq, 0);
 
 		if (pool_lay(ring, first, false) &&
-		    (!stuck_for_good(first, now, patience) || pool_lay(ring, first, true))) {
+		    (!sp_stuck_for_good(&first->stuck_since, now, patience) ||
+		     pool_lay(ring, first, true))) {
 			pool_rotate(srq);
 			stuck++;
 			continue;
@@ -196,62 +155,9 @@ static int ring_pool_feed(struct sp_srq *srq, uint64_t now, uint64_t patience)
 	return stuck ? -ENOENT : 0;
 }
 
-/* True if the pool waits for a ring with room, not for a key. */
-static bool pool_waits(const struct sp_srq *srq)
-{
-	return srq->pool_n && !srq->stuck;
-}
-
-/* True if a ring with users has no receive while another one has some. */
-static bool any_starves(const struct sp_srq *srq)
-{
-	const struct sp_srq_ring *ring;
-	bool none = false, some = false;
-
-	for (ring = &srq->own; ring; ring = ring->next) {
-		if (!serves(ring, false))
-			continue;
-		none |= !ring->outstanding;
-		some |= ring->outstanding != 0;
-	}
-	return none && some && !pool_waits(srq);
-}
-
-static void tell_if_starving(struct sp_srq *srq)
-{
-	if (srq->starving || !any_starves(srq))
-		return;
-	srq->starving = true;
-	srq->dev->cb->srq_stuck(srq->cookie);
-}
-
 void ring_pool_feed_or_tell(struct sp_srq *srq)
 {
-	if (ring_pool_feed(srq, 0, 0) && !srq->stuck) {
-		srq->stuck = true;
-		srq->dev->cb->srq_stuck(srq->cookie);
-	}
-	tell_if_starving(srq);
-}
-
-/* Returns how many receives the application has posted that are not completed. */
-uint32_t ring_srq_total(const struct sp_srq *srq)
-{
-	const struct sp_srq_ring *ring;
-	uint32_t n = srq->pool_n;
-
-	for (ring = &srq->own; ring; ring = ring->next)
-		n += ring->outstanding;
-	return n;
-}
-
-/* After a move each device counts a part only; the limit is one of all that there is. */
-void ring_srq_check_limit(struct sp_srq *srq)
-{
-	if (!srq->limit || !srq->split || ring_srq_total(srq) >= srq->limit)
-		return;
-	srq->limit = 0;
-	srq->dev->cb->srq_limit(srq->cookie);
+	sp_pool_tell(srq, ring_pool_feed(srq, 0, 0));
 }
 
 int ring_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns)
@@ -261,7 +167,7 @@ int ring_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns)
 	sp_lock(&srq->lock);
 	err = srq->split ? ring_pool_feed(srq, now_ns, patience_ns) : 0;
 	if (srq->split)
-		tell_if_starving(srq);
+		sp_pool_tell_if_starving(srq);
 	sp_unlock(&srq->lock);
 	return err;
 }
@@ -277,107 +183,29 @@ void ring_srq_rest(struct sp_srq_ring *ring, bool rests)
 	sp_unlock(&srq->lock);
 }
 
-/* -- shares ------------------------------------------------------------------------------------ */
+/* -- providers/common/pool.h, as calls --------------------------------------------------------- */
 
-static uint32_t all_users(const struct sp_srq *srq)
+void ring_srq_check_limit(struct sp_srq *srq)
 {
-	const struct sp_srq_ring *ring;
-	uint32_t n = 0;
-
-	for (ring = &srq->own; ring; ring = ring->next)
-		n += serves(ring, false) ? ring->users : 0;
-	return n;
-}
-
-static uint32_t part_of(const struct sp_srq_ring *ring, uint32_t receives, uint32_t users)
-{
-	return sp_share_part(receives, ring->users, users);
-}
-
-static bool in_want(const struct sp_srq_ring *ring, uint32_t receives, uint32_t users)
-{
-	return serves(ring, false) &&
-	       sp_share_in_want(ring->outstanding, part_of(ring, receives, users));
-}
-
-static bool any_in_want(const struct sp_srq *srq)
-{
-	uint32_t receives = ring_srq_total(srq), users = all_users(srq);
-	const struct sp_srq_ring *ring;
-
-	for (ring = &srq->own; ring; ring = ring->next)
-		if (in_want(ring, receives, users))
-			return true;
-	return false;
+	sp_pool_check_limit(srq);
 }
 
 void ring_srq_tell_if_in_want(struct sp_srq *srq, const struct sp_srq_ring *ring)
 {
-	if (!srq->split)
-		return;
-	if (!pool_waits(srq) && in_want(ring, ring_srq_total(srq), all_users(srq)))
-		srq->dev->cb->srq_stuck(srq->cookie);
-	tell_if_starving(srq);
+	sp_pool_tell_if_in_want(srq, ring);
 }
 
-/* Notes that the application got a receive of that ring: traffic is there. */
 void ring_srq_served(struct sp_srq *srq, struct sp_srq_ring *ring)
 {
-	if (!srq->split)
-		return;
-	srq->served++;
-	ring->turn = sp_share_front(&srq->turns);
-	ring_srq_tell_if_in_want(srq, ring);
-}
-
-static uint32_t surplus(const struct sp_srq_ring *ring, uint32_t receives, uint32_t users)
-{
-	if (!serves(ring, false))
-		return 0;
-	return sp_share_surplus(ring->outstanding, part_of(ring, receives, users));
+	sp_pool_served(srq, ring);
 }
 
 struct sp_srq_ring *ring_srq_share(struct sp_srq *srq, uint32_t *n)
 {
-	struct sp_srq_ring *ring, *most = NULL;
-	uint32_t receives, users, more;
-
-	*n = 0;
-	sp_lock(&srq->lock);
-	receives = ring_srq_total(srq);
-	users = all_users(srq);
-	if (srq->split && !pool_waits(srq) && any_in_want(srq))
-		for (ring = &srq->own; ring; ring = ring->next) {
-			more = surplus(ring, receives, users);
-			if (more > *n) {
-				most = ring;
-				*n = more;
-			}
-		}
-	sp_unlock(&srq->lock);
-	return most;
-}
-
-/*
- * The ring that has most gives first; of several, the one where the program took none for the
- * longest time.
- */
-static bool gives_before(const struct sp_srq_ring *a, const struct sp_srq_ring *b)
-{
-	return a->outstanding != b->outstanding ? a->outstanding > b->outstanding
-						: a->turn > b->turn;
+	return sp_pool_share(srq, n);
 }
 
 struct sp_srq_ring *ring_srq_starving(struct sp_srq *srq, uint32_t *taken)
 {
-	struct sp_srq_ring *ring, *from = NULL;
-
-	sp_lock(&srq->lock);
-	*taken = srq->served;
-	srq->starving = srq->split && any_starves(srq);
-	for (ring = srq->starving ? &srq->own : NULL; ring; ring = ring->next)
-		if (serves(ring, false) && (!from || gives_before(ring, from)))
-			from = ring;
-	sp_unlock(&srq->lock);
-	return from;
+	return sp_pool_starving(srq, taken);
 }

@@ -7,11 +7,36 @@
 
 #pragma GCC visibility push(hidden)
 
+uint32_t ring_srq_total(const struct sp_srq *srq);
+
+/* -- for providers/common/pool.h --------------------------------------------------------------- */
+
+RING_INLINE uint32_t sp_ring_receives(const struct sp_srq_ring *ring)
+{
+	return ring->outstanding;
+}
+
+RING_INLINE bool sp_ring_full(const struct sp_srq_ring *ring)
+{
+	return ring->head == ring->tail;
+}
+
+RING_INLINE uint32_t sp_pool_length(const struct sp_srq *srq)
+{
+	return srq->pool_n;
+}
+
+RING_INLINE uint32_t sp_srq_total(const struct sp_srq *srq)
+{
+	return ring_srq_total(srq);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
 int ring_pool_make(struct sp_srq *srq);
 struct ring_pooled *ring_pool_add(struct sp_srq *srq, bool front);
 void ring_pool_load(const struct sp_srq_ring *ring, uint32_t idx, struct ring_pooled *out);
 void ring_pool_feed_or_tell(struct sp_srq *srq);
-uint32_t ring_srq_total(const struct sp_srq *srq);
 void ring_srq_check_limit(struct sp_srq *srq);
 void ring_srq_tell_if_in_want(struct sp_srq *srq, const struct sp_srq_ring *ring);
 void ring_srq_served(struct sp_srq *srq, struct sp_srq_ring *ring);
