@@ -14,6 +14,7 @@
 #include "providers/ledger/psn.h"
 #include "providers/ledger/send.h"
 #include "providers/ledger/srq.h"
+#include "providers/common/srq_rings.h"
 
 #define ENGINE_AT(type)                                                                            \
 	static_assert(offsetof(struct type, engine) == SP_ENGINE_AT, "where engine.h looks")
@@ -163,16 +164,16 @@ const struct shift_provider shift_provider_ledger = {
 	.srq.undrive = led_srq_undrive,
 	.srq.ring_add = led_srq_ring_add,
 	.srq.ring_del = led_srq_ring_del,
-	.srq.own = led_srq_own,
-	.srq.look = led_srq_look,
+	.srq.own = sp_rings_own,
+	.srq.look = sp_ring_look,
 	.srq.recover = led_srq_recover,
-	.srq.renew = led_srq_renew,
-	.srq.rest = led_srq_rest,
-	.srq.feed = led_srq_feed,
+	.srq.renew = sp_ring_renew,
+	.srq.rest = sp_ring_rest,
+	.srq.feed = sp_rings_feed,
 	.srq.hand_back = led_srq_hand_back,
-	.srq.limit = led_srq_limit,
-	.srq.share = led_srq_share,
-	.srq.starving = led_srq_starving,
+	.srq.limit = sp_rings_limit,
+	.srq.share = sp_pool_share,
+	.srq.starving = sp_pool_starving,
 	.reclaim.make = led_reclaim_make,
 	.reclaim.free = led_reclaim_free,
 	.reclaim.ask = led_reclaim_ask,

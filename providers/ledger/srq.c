@@ -16,6 +16,7 @@
 
 #include "providers/ledger/cq.h"
 #include "providers/ledger/srq.h"
+#include "providers/common/srq_rings.h"
 
 /* -- completions ------------------------------------------------------------------------------- */
 
@@ -193,46 +194,17 @@ int led_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_re
 
 struct sp_srq_ring *led_srq_find(struct sp_srq *srq, const struct ibv_srq *real)
 {
-	struct sp_srq_ring *ring;
-
-	sp_lock(&srq->lock);
-	for (ring = &srq->own; ring && ring->real != real;)
-		ring = ring->next;
-	sp_unlock(&srq->lock);
-	return ring;
+	return sp_rings_find(srq, real);
 }
 
-/* The carrier takes receives there from here on. */
 void led_srq_join(struct sp_carrier *c)
 {
-	struct sp_srq *srq;
-
-	if (!c->srq || c->srq_user)
-		return;
-	srq = c->srq->srq;
-	sp_lock(&srq->lock);
-	c->srq_user = true;
-	c->srq->users++;
-	srq->split |= c->srq != &srq->own;
-	if (srq->split || srq->pool.n) {
-		led_pool_feed_or_tell(srq);
-		led_srq_tell_if_in_want(srq, c->srq);
-	}
-	led_srq_check_limit(srq); /* from now on the device's own limit event is not passed on */
-	sp_unlock(&srq->lock);
+	sp_ring_join(c);
 }
 
 void led_srq_leave(struct sp_carrier *c)
 {
-	struct sp_srq *srq;
-
-	if (!c->srq || !c->srq_user)
-		return;
-	srq = c->srq->srq;
-	sp_lock(&srq->lock);
-	c->srq_user = false;
-	c->srq->users--;
-	sp_unlock(&srq->lock);
+	sp_ring_leave(c);
 }
 
 /* -- as the shell sees them -------------------------------------------------------------------- */
@@ -325,10 +297,7 @@ int led_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *sha
 	ring_setup(ring, srq, dev, shadow, path);
 	if (stands_in)
 		atomic_store(&dev->srqs[shadow->handle], srq);
-	sp_lock(&srq->lock);
-	ring->next = srq->own.next;
-	srq->own.next = ring;
-	sp_unlock(&srq->lock);
+	sp_rings_link(srq, ring);
 	*out = ring;
 	return 0;
 }
@@ -336,35 +305,11 @@ int led_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *sha
 void led_srq_ring_del(struct sp_srq_ring *ring)
 {
 	struct sp_srq *srq = ring->srq;
-	struct sp_srq_ring *prev;
 
-	sp_lock(&srq->lock);
-	for (prev = &srq->own; prev->next != ring;)
-		prev = prev->next;
-	prev->next = ring->next;
-	sp_unlock(&srq->lock);
+	sp_rings_unlink(srq, ring);
 	if (ring->dev == srq->dev && ring->real->handle < LED_MAX_HANDLE)
 		atomic_store(&ring->dev->srqs[ring->real->handle], NULL);
 	free(ring);
-}
-
-struct sp_srq_ring *led_srq_own(struct sp_srq *srq)
-{
-	return &srq->own;
-}
-
-void led_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out)
-{
-	struct sp_srq *srq = ring->srq;
-
-	sp_lock(&srq->lock);
-	out->users = ring->users;
-	out->receives = ring->list.n;
-	out->spoiled = ring->spoiled;
-	out->stale = ring->n_stale;
-	out->split = srq->split;
-	out->limit = srq->limit;
-	sp_unlock(&srq->lock);
 }
 
 uint32_t led_srq_recover(struct sp_srq_ring *ring)
@@ -389,19 +334,6 @@ uint32_t led_srq_recover(struct sp_srq_ring *ring)
 	return n;
 }
 
-int led_srq_renew(struct sp_srq_ring *ring)
-{
-	int err = 0;
-
-	sp_lock(&ring->srq->lock);
-	if (ring->n_stale)
-		err = -EBUSY;
-	else
-		ring->spoiled = false;
-	sp_unlock(&ring->srq->lock);
-	return err;
-}
-
 /*
  * Hands the queue back to the provider. Posted receives have wr_ids of the ledger's, and nobody
  * could put the application's back: only an empty queue can go.
@@ -417,12 +349,4 @@ int led_srq_hand_back(struct sp_srq *srq)
 		srq->foreign = true;
 	sp_unlock(&srq->lock);
 	return err;
-}
-
-void led_srq_limit(struct sp_srq *srq, uint32_t limit)
-{
-	sp_lock(&srq->lock);
-	srq->limit = limit;
-	led_srq_check_limit(srq);
-	sp_unlock(&srq->lock);
 }

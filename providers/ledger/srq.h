@@ -62,31 +62,6 @@ struct sp_srq {
 	void *cookie;
 };
 
-/* -- for providers/common/pool.h --------------------------------------------------------------- */
-
-LED_INLINE uint32_t sp_ring_receives(const struct sp_srq_ring *ring)
-{
-	return ring->list.n;
-}
-
-LED_INLINE bool sp_ring_full(const struct sp_srq_ring *ring)
-{
-	return ring->list.n >= ring->srq->max_wr;
-}
-
-LED_INLINE uint32_t sp_pool_length(const struct sp_srq *srq)
-{
-	return srq->pool.n;
-}
-
-/* Returns how many receives the application has posted that are not completed. */
-LED_INLINE uint32_t sp_srq_total(const struct sp_srq *srq)
-{
-	return srq->max_wr - srq->free.n;
-}
-
-/* ---------------------------------------------------------------------------------------------- */
-
 int led_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
 /*
@@ -109,23 +84,15 @@ void led_srq_undrive(struct sp_srq *srq);
 int led_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *shadow,
 		     const struct ibv_srq_attr *attr, uint8_t path, struct sp_srq_ring **out);
 void led_srq_ring_del(struct sp_srq_ring *ring);
-struct sp_srq_ring *led_srq_own(struct sp_srq *srq);
-void led_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out);
 uint32_t led_srq_recover(struct sp_srq_ring *ring);
-int led_srq_renew(struct sp_srq_ring *ring);
-void led_srq_rest(struct sp_srq_ring *ring, bool rests);
-int led_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns);
 int led_srq_hand_back(struct sp_srq *srq);
-void led_srq_limit(struct sp_srq *srq, uint32_t limit);
-struct sp_srq_ring *led_srq_share(struct sp_srq *srq, uint32_t *n);
-struct sp_srq_ring *led_srq_starving(struct sp_srq *srq, uint32_t *taken);
 
 /* The pool: srq_pool.c. The queue's lock is held. */
 void led_list_add(struct led_list *list, struct led_shared *r, bool front);
 void led_list_remove(struct led_list *list, struct led_shared *r);
+int led_pool_feed(struct sp_srq *srq, uint64_t now, uint64_t patience);
 void led_pool_feed_or_tell(struct sp_srq *srq);
 void led_srq_check_limit(struct sp_srq *srq);
-void led_srq_tell_if_in_want(struct sp_srq *srq, const struct sp_srq_ring *ring);
 void led_srq_served(struct sp_srq *srq, struct sp_srq_ring *ring);
 
 int led_reclaim_make(struct sp_srq_ring *ring, struct ibv_qp *real, struct ibv_cq *cq,
@@ -133,6 +100,39 @@ int led_reclaim_make(struct sp_srq_ring *ring, struct ibv_qp *real, struct ibv_c
 void led_reclaim_free(struct sp_reclaim *reclaim);
 uint32_t led_reclaim_ask(struct sp_reclaim *reclaim, uint32_t n);
 int led_reclaim_collect(struct sp_reclaim *reclaim);
+
+/* -- for providers/common/pool.h and srq_rings.h ----------------------------------------------- */
+
+LED_INLINE uint32_t sp_ring_receives(const struct sp_srq_ring *ring)
+{
+	return ring->list.n;
+}
+
+LED_INLINE bool sp_ring_full(const struct sp_srq_ring *ring)
+{
+	return ring->list.n >= ring->srq->max_wr;
+}
+
+LED_INLINE uint32_t sp_pool_length(const struct sp_srq *srq)
+{
+	return srq->pool.n;
+}
+
+/* Returns how many receives the application has posted that are not completed. */
+LED_INLINE uint32_t sp_srq_total(const struct sp_srq *srq)
+{
+	return srq->max_wr - srq->free.n;
+}
+
+LED_INLINE int sp_pool_feed(struct sp_srq *srq, uint64_t now, uint64_t patience)
+{
+	return led_pool_feed(srq, now, patience);
+}
+
+LED_INLINE void sp_pool_feed_or_tell(struct sp_srq *srq)
+{
+	led_pool_feed_or_tell(srq);
+}
 
 #pragma GCC visibility pop
 

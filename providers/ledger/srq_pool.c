@@ -50,7 +50,7 @@ static int pool_lay(struct sp_srq_ring *ring, struct led_shared *r, bool anyway)
  * Hands the pool's receives to the rings. Each is looked at once; one that cannot go must not keep
  * the others from the queues.
  */
-static int pool_feed(struct sp_srq *srq, uint64_t now, uint64_t patience)
+int led_pool_feed(struct sp_srq *srq, uint64_t now, uint64_t patience)
 {
 	uint32_t n = srq->pool.n, stuck = 0;
 	struct sp_srq_ring *ring;
@@ -73,30 +73,7 @@ static int pool_feed(struct sp_srq *srq, uint64_t now, uint64_t patience)
 
 void led_pool_feed_or_tell(struct sp_srq *srq)
 {
-	sp_pool_tell(srq, pool_feed(srq, 0, 0));
-}
-
-int led_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns)
-{
-	int err;
-
-	sp_lock(&srq->lock);
-	err = srq->split ? pool_feed(srq, now_ns, patience_ns) : 0;
-	if (srq->split)
-		sp_pool_tell_if_starving(srq);
-	sp_unlock(&srq->lock);
-	return err;
-}
-
-void led_srq_rest(struct sp_srq_ring *ring, bool rests)
-{
-	struct sp_srq *srq = ring->srq;
-
-	sp_lock(&srq->lock);
-	ring->rests = rests;
-	if (srq->split)
-		led_pool_feed_or_tell(srq);
-	sp_unlock(&srq->lock);
+	sp_pool_tell(srq, led_pool_feed(srq, 0, 0));
 }
 
 /* -- providers/common/pool.h, as calls --------------------------------------------------------- */
@@ -106,22 +83,7 @@ void led_srq_check_limit(struct sp_srq *srq)
 	sp_pool_check_limit(srq);
 }
 
-void led_srq_tell_if_in_want(struct sp_srq *srq, const struct sp_srq_ring *ring)
-{
-	sp_pool_tell_if_in_want(srq, ring);
-}
-
 void led_srq_served(struct sp_srq *srq, struct sp_srq_ring *ring)
 {
 	sp_pool_served(srq, ring);
-}
-
-struct sp_srq_ring *led_srq_share(struct sp_srq *srq, uint32_t *n)
-{
-	return sp_pool_share(srq, n);
-}
-
-struct sp_srq_ring *led_srq_starving(struct sp_srq *srq, uint32_t *taken)
-{
-	return sp_pool_starving(srq, taken);
 }

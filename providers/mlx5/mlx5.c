@@ -22,8 +22,9 @@
 #include "providers/mlx5/reclaim.h"
 #include "providers/mlx5/sample.h"
 #include "providers/mlx5/settle.h"
-#include "providers/mlx5/srq.h"
+#include "providers/mlx5/srq_pool.h"
 #include "providers/mlx5/xlat.h"
+#include "providers/common/srq_rings.h"
 
 #define ENGINE_AT(type)                                                                            \
 	static_assert(offsetof(struct type, engine) == SP_ENGINE_AT, "where engine.h looks")
@@ -73,16 +74,16 @@ const struct shift_provider shift_provider_mlx5 = {
 	.srq.undrive = ring_srq_undrive,
 	.srq.ring_add = ring_srq_ring_add,
 	.srq.ring_del = ring_srq_ring_del,
-	.srq.own = ring_srq_own,
-	.srq.look = ring_srq_look,
+	.srq.own = sp_rings_own,
+	.srq.look = sp_ring_look,
 	.srq.recover = ring_srq_recover,
-	.srq.renew = ring_srq_renew,
-	.srq.rest = ring_srq_rest,
-	.srq.feed = ring_srq_feed,
+	.srq.renew = sp_ring_renew,
+	.srq.rest = sp_ring_rest,
+	.srq.feed = sp_rings_feed,
 	.srq.hand_back = ring_srq_hand_back,
-	.srq.limit = ring_srq_limit,
-	.srq.share = ring_srq_share,
-	.srq.starving = ring_srq_starving,
+	.srq.limit = sp_rings_limit,
+	.srq.share = sp_pool_share,
+	.srq.starving = sp_pool_starving,
 	.reclaim.make = ring_reclaim_make,
 	.reclaim.free = ring_reclaim_free,
 	.reclaim.ask = ring_reclaim_ask,

@@ -25,6 +25,7 @@
 #include "providers/mlx5/srq.h"
 #include "providers/mlx5/srq_pool.h"
 #include "providers/mlx5/srq_ring.h"
+#include "providers/common/srq_rings.h"
 
 /* -- completions ------------------------------------------------------------------------------- */
 
@@ -143,7 +144,7 @@ static void put_pool(struct sp_srq *srq, const struct ibv_recv_wr *wr)
 
 static bool srq_full(const struct sp_srq *srq)
 {
-	return srq->split ? ring_srq_total(srq) >= srq->own.cnt - 1 : ring_srq_full(&srq->own);
+	return srq->split ? ring_srq_total(srq) >= srq->own.cnt - 1 : sp_ring_full(&srq->own);
 }
 
 static int post_list(struct sp_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -203,46 +204,17 @@ int ring_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_r
 
 struct sp_srq_ring *ring_srq_find(struct sp_srq *srq, const struct ibv_srq *real)
 {
-	struct sp_srq_ring *ring;
-
-	sp_lock(&srq->lock);
-	for (ring = &srq->own; ring && ring->real != real;)
-		ring = ring->next;
-	sp_unlock(&srq->lock);
-	return ring;
+	return sp_rings_find(srq, real);
 }
 
-/* The carrier takes receives of its ring from here on. */
 void ring_srq_join(struct sp_carrier *c)
 {
-	struct sp_srq *srq;
-
-	if (!c->srq || c->srq_user)
-		return;
-	srq = c->srq->srq;
-	sp_lock(&srq->lock);
-	c->srq_user = true;
-	c->srq->users++;
-	srq->split |= c->srq != &srq->own;
-	if (srq->split || srq->pool_n) {
-		ring_pool_feed_or_tell(srq);
-		ring_srq_tell_if_in_want(srq, c->srq);
-	}
-	ring_srq_check_limit(srq); /* from now on the device's own limit event is not passed on */
-	sp_unlock(&srq->lock);
+	sp_ring_join(c);
 }
 
 void ring_srq_leave(struct sp_carrier *c)
 {
-	struct sp_srq *srq;
-
-	if (!c->srq || !c->srq_user)
-		return;
-	srq = c->srq->srq;
-	sp_lock(&srq->lock);
-	c->srq_user = false;
-	c->srq->users--;
-	sp_unlock(&srq->lock);
+	sp_ring_leave(c);
 }
 
 /*
@@ -331,10 +303,7 @@ int ring_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *sh
 	ring->path = path;
 	if (stands_in)
 		atomic_store(&dev->srqs[shadow->handle], srq);
-	sp_lock(&srq->lock);
-	ring->next = srq->own.next;
-	srq->own.next = ring;
-	sp_unlock(&srq->lock);
+	sp_rings_link(srq, ring);
 	*out = ring;
 	return 0;
 }
@@ -342,36 +311,12 @@ int ring_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *sh
 void ring_srq_ring_del(struct sp_srq_ring *ring)
 {
 	struct sp_srq *srq = ring->srq;
-	struct sp_srq_ring *prev;
 
-	sp_lock(&srq->lock);
-	for (prev = &srq->own; prev->next != ring;)
-		prev = prev->next;
-	prev->next = ring->next;
-	sp_unlock(&srq->lock);
+	sp_rings_unlink(srq, ring);
 	if (ring->dev == srq->dev && ring->real->handle < RING_MAX_HANDLE)
 		atomic_store(&ring->dev->srqs[ring->real->handle], NULL);
 	ring_srq_close(ring);
 	free(ring);
-}
-
-struct sp_srq_ring *ring_srq_own(struct sp_srq *srq)
-{
-	return &srq->own;
-}
-
-void ring_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out)
-{
-	struct sp_srq *srq = ring->srq;
-
-	sp_lock(&srq->lock);
-	out->users = ring->users;
-	out->receives = ring->outstanding;
-	out->spoiled = ring->spoiled;
-	out->stale = ring->n_stale;
-	out->split = srq->split;
-	out->limit = srq->limit;
-	sp_unlock(&srq->lock);
 }
 
 static int hand_back_one(struct sp_srq *srq, uint32_t idx)
@@ -413,12 +358,4 @@ int ring_srq_hand_back(struct sp_srq *srq)
 	}
 	sp_unlock(&srq->lock);
 	return err;
-}
-
-void ring_srq_limit(struct sp_srq *srq, uint32_t limit)
-{
-	sp_lock(&srq->lock);
-	srq->limit = limit;
-	ring_srq_check_limit(srq);
-	sp_unlock(&srq->lock);
 }

@@ -99,16 +99,8 @@ void ring_srq_undrive(struct sp_srq *srq);
 int ring_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *shadow,
 		      const struct ibv_srq_attr *attr, uint8_t path, struct sp_srq_ring **out);
 void ring_srq_ring_del(struct sp_srq_ring *ring);
-struct sp_srq_ring *ring_srq_own(struct sp_srq *srq);
-void ring_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out);
 uint32_t ring_srq_recover(struct sp_srq_ring *ring);
-int ring_srq_renew(struct sp_srq_ring *ring);
-void ring_srq_rest(struct sp_srq_ring *ring, bool rests);
-int ring_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns);
 int ring_srq_hand_back(struct sp_srq *srq);
-void ring_srq_limit(struct sp_srq *srq, uint32_t limit);
-struct sp_srq_ring *ring_srq_share(struct sp_srq *srq, uint32_t *n);
-struct sp_srq_ring *ring_srq_starving(struct sp_srq *srq, uint32_t *taken);
 
 #pragma GCC visibility pop
 

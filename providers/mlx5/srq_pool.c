@@ -132,7 +132,7 @@ static void feed_ring_all(struct sp_srq *srq)
 }
 
 /* Hands the pool's receives to the rings. Each is looked at once. srq->lock held. */
-static int ring_pool_feed(struct sp_srq *srq, uint64_t now, uint64_t patience)
+int ring_pool_feed(struct sp_srq *srq, uint64_t now, uint64_t patience)
 {
 	uint32_t n = srq->pool_n, stuck = 0;
 	struct sp_srq_ring *ring;
@@ -160,29 +160,6 @@ void ring_pool_feed_or_tell(struct sp_srq *srq)
 	sp_pool_tell(srq, ring_pool_feed(srq, 0, 0));
 }
 
-int ring_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns)
-{
-	int err;
-
-	sp_lock(&srq->lock);
-	err = srq->split ? ring_pool_feed(srq, now_ns, patience_ns) : 0;
-	if (srq->split)
-		sp_pool_tell_if_starving(srq);
-	sp_unlock(&srq->lock);
-	return err;
-}
-
-void ring_srq_rest(struct sp_srq_ring *ring, bool rests)
-{
-	struct sp_srq *srq = ring->srq;
-
-	sp_lock(&srq->lock);
-	ring->rests = rests;
-	if (srq->split)
-		ring_pool_feed_or_tell(srq);
-	sp_unlock(&srq->lock);
-}
-
 /* -- providers/common/pool.h, as calls --------------------------------------------------------- */
 
 void ring_srq_check_limit(struct sp_srq *srq)
@@ -190,22 +167,7 @@ void ring_srq_check_limit(struct sp_srq *srq)
 	sp_pool_check_limit(srq);
 }
 
-void ring_srq_tell_if_in_want(struct sp_srq *srq, const struct sp_srq_ring *ring)
-{
-	sp_pool_tell_if_in_want(srq, ring);
-}
-
 void ring_srq_served(struct sp_srq *srq, struct sp_srq_ring *ring)
 {
 	sp_pool_served(srq, ring);
-}
-
-struct sp_srq_ring *ring_srq_share(struct sp_srq *srq, uint32_t *n)
-{
-	return sp_pool_share(srq, n);
-}
-
-struct sp_srq_ring *ring_srq_starving(struct sp_srq *srq, uint32_t *taken)
-{
-	return sp_pool_starving(srq, taken);
 }

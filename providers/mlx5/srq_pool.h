@@ -7,9 +7,16 @@
 
 #pragma GCC visibility push(hidden)
 
+int ring_pool_make(struct sp_srq *srq);
+struct ring_pooled *ring_pool_add(struct sp_srq *srq, bool front);
+void ring_pool_load(const struct sp_srq_ring *ring, uint32_t idx, struct ring_pooled *out);
+int ring_pool_feed(struct sp_srq *srq, uint64_t now, uint64_t patience);
+void ring_pool_feed_or_tell(struct sp_srq *srq);
 uint32_t ring_srq_total(const struct sp_srq *srq);
+void ring_srq_check_limit(struct sp_srq *srq);
+void ring_srq_served(struct sp_srq *srq, struct sp_srq_ring *ring);
 
-/* -- for providers/common/pool.h --------------------------------------------------------------- */
+/* -- for providers/common/pool.h and srq_rings.h ----------------------------------------------- */
 
 RING_INLINE uint32_t sp_ring_receives(const struct sp_srq_ring *ring)
 {
@@ -31,15 +38,15 @@ RING_INLINE uint32_t sp_srq_total(const struct sp_srq *srq)
 	return ring_srq_total(srq);
 }
 
-/* ---------------------------------------------------------------------------------------------- */
+RING_INLINE int sp_pool_feed(struct sp_srq *srq, uint64_t now, uint64_t patience)
+{
+	return ring_pool_feed(srq, now, patience);
+}
 
-int ring_pool_make(struct sp_srq *srq);
-struct ring_pooled *ring_pool_add(struct sp_srq *srq, bool front);
-void ring_pool_load(const struct sp_srq_ring *ring, uint32_t idx, struct ring_pooled *out);
-void ring_pool_feed_or_tell(struct sp_srq *srq);
-void ring_srq_check_limit(struct sp_srq *srq);
-void ring_srq_tell_if_in_want(struct sp_srq *srq, const struct sp_srq_ring *ring);
-void ring_srq_served(struct sp_srq *srq, struct sp_srq_ring *ring);
+RING_INLINE void sp_pool_feed_or_tell(struct sp_srq *srq)
+{
+	ring_pool_feed_or_tell(srq);
+}
 
 #pragma GCC visibility pop
 

@@ -146,16 +146,3 @@ uint32_t ring_srq_recover(struct sp_srq_ring *ring)
 	sp_unlock(&srq->lock);
 	return n;
 }
-
-int ring_srq_renew(struct sp_srq_ring *ring)
-{
-	int err = 0;
-
-	sp_lock(&ring->srq->lock);
-	if (ring->n_stale)
-		err = -EBUSY;
-	else
-		ring->spoiled = false;
-	sp_unlock(&ring->srq->lock);
-	return err;
-}

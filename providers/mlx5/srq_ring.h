@@ -25,11 +25,6 @@ RING_INLINE uint32_t *ring_slot_keys(const struct sp_srq_ring *ring, uint32_t id
 	return ring->keys + (size_t)idx * ring->max_gs;
 }
 
-RING_INLINE bool ring_srq_full(const struct sp_srq_ring *ring)
-{
-	return ring->head == ring->tail;
-}
-
 /* Makes the next free WQE the newest request. */
 RING_INLINE void ring_slot_use(struct sp_srq_ring *ring, uint32_t idx, uint64_t wr_id)
 {
