@@ -83,15 +83,6 @@ void led_carriers_each(struct sp_qp *qp)
 		atomic_fetch_or(&c->attn, LED_ATTN_EACH);
 }
 
-struct sp_carrier *led_carrier_zero(struct sp_qp *qp)
-{
-	struct sp_carrier *c = qp->carriers;
-
-	while (c->next)
-		c = c->next;
-	return c;
-}
-
 static bool holds_all(const struct sp_qp *qp, const struct ibv_qp_cap *caps)
 {
 	return caps->max_send_wr >= qp->sq.max_post && caps->max_send_sge >= qp->sq.max_sge &&
@@ -155,7 +146,6 @@ int led_carrier_add(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struct
 void led_carrier_del(struct sp_carrier *c)
 {
 	struct sp_qp *qp = c->qp;
-	struct sp_carrier **at;
 	bool husk = !c->next; /* carrier 0 */
 
 	if (c->srq) { /* receives that the carrier took and nobody has seen go back to the queue */
@@ -168,9 +158,7 @@ void led_carrier_del(struct sp_carrier *c)
 	led_unlive(c->sring, &c->sring_live);
 	led_unlive(c->rring, &c->rring_live);
 	if (!husk) {
-		for (at = &qp->carriers; *at != c;)
-			at = &(*at)->next;
-		*at = c->next;
+		sp_carrier_unlink(qp, c);
 		led_carrier_retract(c);
 	}
 	led_qp_unlock(qp);

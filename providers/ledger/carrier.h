@@ -86,7 +86,6 @@ void led_carrier_publish(struct sp_qp *qp, struct sp_carrier *c);
 void led_carrier_retract(struct sp_carrier *c);
 void led_carrier_seal(struct sp_carrier *c);
 void led_carriers_each(struct sp_qp *qp);
-struct sp_carrier *led_carrier_zero(struct sp_qp *qp);
 int led_carrier_add(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struct ibv_qp *real,
 		    const struct ibv_qp_cap *caps, struct sp_cq_ring *sring,
 		    struct sp_cq_ring *rring, struct sp_carrier **out);

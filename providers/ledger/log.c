@@ -61,8 +61,7 @@ const char *led_qp_log(struct sp_qp *qp, uint32_t epoch, const struct sp_log *lo
 	if (why || !log)
 		return why;
 	led_qp_lock(qp);
-	for (c = qp->carriers; c && c->epoch != epoch;)
-		c = c->next;
+	c = sp_carrier_at(qp, epoch);
 	if (c && !c->left) {
 		c->log = (struct led_log){ .on = true, .at = *log };
 		if (c == qp->tx)

@@ -95,20 +95,6 @@ static bool receives_flushed(const struct sp_qp *qp, const struct sp_carrier *c)
 	       ((led_error_seen(c) || shows_nothing(qp, c)) && (c->rq_err || complete));
 }
 
-/*
- * Returns the carrier whose first error counts: an application's own error, wherever it was seen,
- * forbids to go on.
- */
-static const struct sp_carrier *error_of(const struct sp_qp *qp)
-{
-	enum ibv_wc_status status = atomic_load(&qp->rx->app_status);
-
-	if (!atomic_load(&qp->tx->app_status) ||
-	    (status && sp_error_class_of(status) == SP_ERROR_APPLICATION))
-		return qp->rx;
-	return qp->tx;
-}
-
 void led_qp_flushed(struct sp_qp *qp, bool in_error, struct sp_flushed *out)
 {
 	const struct sp_carrier *err;
@@ -116,7 +102,7 @@ void led_qp_flushed(struct sp_qp *qp, bool in_error, struct sp_flushed *out)
 	led_qp_lock(qp);
 	if (in_error) /* a QP in RTS would execute the marker */
 		marker_try(qp);
-	err = error_of(qp);
+	err = sp_carrier_of_error(qp);
 	out->error_seen = led_error_seen(qp->rx) || led_sealed(qp->rx, LED_ATTN_RQ_SEALED) ||
 			  (!led_sealed(qp->tx, LED_ATTN_SQ_SEALED) && led_error_seen(qp->tx));
 	out->sq = sends_flushed(qp, qp->tx);
@@ -133,7 +119,7 @@ void led_qp_seal(struct sp_qp *qp)
 	uint32_t last;
 
 	led_qp_lock(qp);
-	last = qp->tx->epoch > qp->rx->epoch ? qp->tx->epoch : qp->rx->epoch;
+	last = sp_carriers_last(qp);
 	for (c = qp->carriers; c; c = c->next)
 		if (c->epoch <= last)
 			led_carrier_seal(c);
@@ -147,10 +133,8 @@ void led_qp_seal(struct sp_qp *qp)
  */
 void led_qp_last_receive(struct sp_qp *qp, uint32_t epoch)
 {
-	struct sp_carrier *c = qp->carriers;
+	struct sp_carrier *c = sp_carrier_at(qp, epoch);
 
-	while (c && c->epoch != epoch)
-		c = c->next;
 	if (!c)
 		return;
 	atomic_store(&c->last_receive, true);

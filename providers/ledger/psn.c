@@ -43,8 +43,7 @@ void led_qp_number(struct sp_qp *qp, uint32_t epoch, uint32_t psn, uint32_t mtu)
 	struct sp_carrier *c;
 
 	led_qp_lock(qp);
-	for (c = qp->carriers; c && c->epoch != epoch;)
-		c = c->next;
+	c = sp_carrier_at(qp, epoch);
 	if (c && !qp->plain) {
 		c->psn = psn;
 		c->mtu = mtu;

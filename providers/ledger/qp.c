@@ -267,7 +267,7 @@ void led_qp_undrive(struct sp_qp *qp)
 /* Nothing that was posted exists any more. All locks held. */
 static void reset(struct sp_qp *qp)
 {
-	struct sp_carrier *c = led_carrier_zero(qp), *other;
+	struct sp_carrier *c = sp_carrier_zero(qp), *other;
 
 	for (other = qp->carriers; other != c; other = other->next)
 		led_carrier_seal(other);
@@ -333,7 +333,7 @@ void led_qp_modified(struct sp_qp *qp, enum ibv_qp_state state)
 	else if (state == IBV_QPS_RESET)
 		led_srq_leave(qp->rx);
 	if (state == IBV_QPS_RTR)
-		led_srq_join(led_carrier_zero(qp));
+		led_srq_join(sp_carrier_zero(qp));
 	if (state == IBV_QPS_ERR)
 		atomic_store(&qp->guard, false);
 	led_qp_unlock(qp);

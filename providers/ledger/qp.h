@@ -245,4 +245,6 @@ uint64_t led_qp_progressed(struct sp_qp *qp);
 
 #pragma GCC visibility pop
 
+#include "providers/common/carriers.h"
+
 #endif

@@ -173,15 +173,6 @@ static bool holds_all(const struct sp_carrier *c, const struct sp_carrier *first
 	       c->rq.max_gs >= first->rq.max_gs;
 }
 
-struct sp_carrier *ring_carrier_zero(struct sp_qp *qp)
-{
-	struct sp_carrier *c = qp->carriers;
-
-	while (c->next)
-		c = c->next;
-	return c;
-}
-
 int ring_carrier_add(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struct ibv_qp *real,
 		     const struct ibv_qp_cap *caps, struct sp_cq_ring *sring,
 		     struct sp_cq_ring *rring, struct sp_carrier **out)
@@ -204,7 +195,7 @@ int ring_carrier_add(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struc
 	err = ring_carrier_make(qp, dev, real, &c);
 	if (err)
 		return err;
-	if (!holds_all(c, ring_carrier_zero(qp))) {
+	if (!holds_all(c, sp_carrier_zero(qp))) {
 		ring_carrier_free(c);
 		return -EINVAL;
 	}
@@ -222,7 +213,6 @@ int ring_carrier_add(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struc
 void ring_carrier_del(struct sp_carrier *c)
 {
 	struct sp_qp *qp = c->qp;
-	struct sp_carrier **at;
 	bool husk = !c->next; /* carrier 0 */
 
 	ring_qp_lock(qp);
@@ -231,9 +221,7 @@ void ring_carrier_del(struct sp_carrier *c)
 	ring_unlive(c->sring, &c->sring_live);
 	ring_unlive(c->rring, &c->rring_live);
 	if (!husk) {
-		for (at = &qp->carriers; *at != c;)
-			at = &(*at)->next;
-		*at = c->next;
+		sp_carrier_unlink(qp, c);
 		ring_carrier_retract(c, RING_SWEEP_GIVE_BACK);
 	}
 	ring_qp_unlock(qp);

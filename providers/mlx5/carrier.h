@@ -83,7 +83,6 @@ int ring_carrier_make(struct sp_qp *qp, struct sp_dev *dev, struct ibv_qp *real,
 void ring_carrier_free(struct sp_carrier *c);
 void ring_carrier_publish(struct sp_qp *qp, struct sp_carrier *c);
 void ring_carrier_retract(struct sp_carrier *c, enum ring_sweep receives);
-struct sp_carrier *ring_carrier_zero(struct sp_qp *qp);
 int ring_carrier_add(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struct ibv_qp *real,
 		     const struct ibv_qp_cap *caps, struct sp_cq_ring *sring,
 		     struct sp_cq_ring *rring, struct sp_carrier **out);

@@ -30,7 +30,7 @@ int ring_hold_make(struct sp_qp *qp)
 
 	sp_lock(&qp->sq_lock);
 	made = qp->hold_made;
-	err = ring_sq_fill(&ring_carrier_zero(qp)->sq);
+	err = ring_sq_fill(&sp_carrier_zero(qp)->sq);
 	sp_unlock(&qp->sq_lock);
 	if (err || made)
 		return err;

@@ -30,7 +30,7 @@ static void seen_foreign(struct sp_qp *qp, bool first)
  */
 bool ring_qp_own_tx(struct sp_qp *qp)
 {
-	struct sp_carrier *c = ring_carrier_zero(qp);
+	struct sp_carrier *c = sp_carrier_zero(qp);
 	bool ours = record_is(c, MLX5_SND_DBR, c->sq.cur_post + c->nops_withdrawn);
 
 	if (!ours) {
@@ -43,7 +43,7 @@ bool ring_qp_own_tx(struct sp_qp *qp)
 /* pub is not kept where a post rings as soon as it was written; nor is it by ring_qp_fail. */
 bool ring_qp_own_rx(struct sp_qp *qp)
 {
-	struct sp_carrier *c = ring_carrier_zero(qp);
+	struct sp_carrier *c = sp_carrier_zero(qp);
 	bool fast = c == qp->rx && !(qp->rx_mode & ~RING_FIRST);
 	bool ours = (qp->rx_mode & RING_FAILED) ||
 		    record_is(c, MLX5_RCV_DBR, fast ? c->rq.head : c->rq.pub);

@@ -12,15 +12,6 @@ static const char *why_not_logged(const struct sp_qp *qp)
 	return NULL;
 }
 
-static struct sp_carrier *carrier_of(const struct sp_qp *qp, uint32_t epoch)
-{
-	struct sp_carrier *c = qp->carriers;
-
-	while (c && c->epoch != epoch)
-		c = c->next;
-	return c;
-}
-
 static void log_set(struct ring_sq *sq, const struct sp_log *log)
 {
 	struct mlx5_wqe_ctrl_seg *ctrl = (struct mlx5_wqe_ctrl_seg *)sq->log.wqe;
@@ -44,7 +35,7 @@ const char *ring_qp_log(struct sp_qp *qp, uint32_t epoch, const struct sp_log *l
 	if (why || !log)
 		return why;
 	ring_qp_lock(qp);
-	c = carrier_of(qp, epoch);
+	c = sp_carrier_at(qp, epoch);
 	if (c && !c->left && !(qp->tx_mode & (RING_FOREIGN | RING_FAILED))) {
 		log_set(&c->sq, log);
 		if (c == qp->tx)

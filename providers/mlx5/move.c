@@ -117,20 +117,6 @@ static bool receives_flushed(const struct sp_qp *qp, const struct sp_carrier *c)
 	       ((error_seen(c) || !qp->max_post) && (c->rq_err || complete));
 }
 
-/*
- * Returns the carrier whose first error counts: an application's own error, wherever it was seen,
- * forbids to go on.
- */
-static const struct sp_carrier *error_of(const struct sp_qp *qp)
-{
-	enum ibv_wc_status status = atomic_load(&qp->rx->app_status);
-
-	if (!atomic_load(&qp->tx->app_status) ||
-	    (status && sp_error_class_of(status) == SP_ERROR_APPLICATION))
-		return qp->rx;
-	return qp->tx;
-}
-
 void ring_qp_flushed(struct sp_qp *qp, bool in_error, struct sp_flushed *out)
 {
 	const struct sp_carrier *err;
@@ -138,7 +124,7 @@ void ring_qp_flushed(struct sp_qp *qp, bool in_error, struct sp_flushed *out)
 	ring_qp_lock(qp);
 	if (in_error) /* a QP in RTR would ignore the doorbell, and one in RTS execute the marker */
 		marker_try(qp);
-	err = error_of(qp);
+	err = sp_carrier_of_error(qp);
 	out->error_seen = error_seen(qp->rx) || queue_sealed(qp->rx, RING_ATTN_RQ_SEALED) ||
 			  (!queue_sealed(qp->tx, RING_ATTN_SQ_SEALED) && error_seen(qp->tx));
 	out->sq = sends_flushed(qp, qp->tx);
@@ -155,7 +141,7 @@ void ring_qp_seal(struct sp_qp *qp)
 	uint32_t last;
 
 	ring_qp_lock(qp);
-	last = qp->tx->epoch > qp->rx->epoch ? qp->tx->epoch : qp->rx->epoch;
+	last = sp_carriers_last(qp);
 	for (c = qp->carriers; c; c = c->next)
 		if (c->epoch <= last)
 			atomic_fetch_or(&c->attn, RING_ATTN_SQ_SEALED | RING_ATTN_RQ_SEALED);

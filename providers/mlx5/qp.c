@@ -246,7 +246,7 @@ void ring_qp_undrive(struct sp_qp *qp)
 /* libmlx5 has zeroed the records; nothing that was posted exists any more. All locks held. */
 static void reset(struct sp_qp *qp)
 {
-	struct sp_carrier *c = ring_carrier_zero(qp), *other;
+	struct sp_carrier *c = sp_carrier_zero(qp), *other;
 
 	for (other = qp->carriers; other != c; other = other->next)
 		atomic_fetch_or(&other->attn, RING_ATTN_SQ_SEALED | RING_ATTN_RQ_SEALED);
@@ -293,7 +293,7 @@ void ring_qp_modified(struct sp_qp *qp, enum ibv_qp_state state)
 	if (state == IBV_QPS_INIT)
 		qp->rq_max_gs = qp->limits.rq_gs;
 	if (state == IBV_QPS_RTR)
-		ring_srq_join(ring_carrier_zero(qp));
+		ring_srq_join(sp_carrier_zero(qp));
 	if (state == IBV_QPS_RTS)
 		qp->max_gs = qp->limits.sq_gs;
 	if (state == IBV_QPS_ERR)

@@ -167,4 +167,6 @@ uint64_t ring_qp_progressed(struct sp_qp *qp);
 
 #pragma GCC visibility pop
 
+#include "providers/common/carriers.h"
+
 #endif

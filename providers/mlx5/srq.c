@@ -224,10 +224,8 @@ void ring_srq_leave(struct sp_carrier *c)
  */
 void ring_qp_last_receive(struct sp_qp *qp, uint32_t epoch)
 {
-	struct sp_carrier *c = qp->carriers;
+	struct sp_carrier *c = sp_carrier_at(qp, epoch);
 
-	while (c && c->epoch != epoch)
-		c = c->next;
 	if (!c)
 		return;
 	atomic_store(&c->last_receive, true);
