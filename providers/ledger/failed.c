@@ -7,11 +7,12 @@
 #include "providers/ledger/errors.h"
 #include "providers/ledger/failed.h"
 #include "providers/ledger/recv.h"
+#include "providers/common/failed_queues.h"
 
 /* Completes the oldest request. False: it needs no completion. */
 static bool failed_send(struct sp_qp *qp, struct ibv_wc *wc)
 {
-	struct led_failed *f = &qp->tx_failed;
+	struct sp_failed *f = &qp->tx_failed;
 	uint32_t n = led_tail(qp);
 	bool first = !f->first_done, signaled = led_signaled(qp, n);
 
@@ -86,18 +87,9 @@ static bool failed_rx_waiting(struct sp_qp *qp)
 	return waiting;
 }
 
-/* True if failed queues have completions that nobody has polled. */
 bool led_failed_waiting(const struct sp_cq *cq)
 {
-	struct sp_qp *qp;
-
-	for (qp = cq->failed_tx; qp; qp = qp->tx_failed.next)
-		if (failed_tx_waiting(qp))
-			return true;
-	for (qp = cq->failed_rx; qp; qp = qp->rx_failed.next)
-		if (failed_rx_waiting(qp))
-			return true;
-	return false;
+	return sp_failed_waiting(cq);
 }
 
 bool led_failed_next(struct sp_cq *cq, struct ibv_wc *wc)
@@ -115,18 +107,7 @@ bool led_failed_next(struct sp_cq *cq, struct ibv_wc *wc)
 
 void led_failed_unlink(struct sp_qp *qp)
 {
-	struct sp_qp **at;
-
-	for (at = &qp->scq->failed_tx; *at && *at != qp;)
-		at = &(*at)->tx_failed.next;
-	if (*at)
-		*at = qp->tx_failed.next;
-	for (at = &qp->rcq->failed_rx; *at && *at != qp;)
-		at = &(*at)->rx_failed.next;
-	if (*at)
-		*at = qp->rx_failed.next;
-	memset(&qp->tx_failed, 0, sizeof(qp->tx_failed));
-	memset(&qp->rx_failed, 0, sizeof(qp->rx_failed));
+	sp_failed_unlink(qp);
 }
 
 /* -- fail -------------------------------------------------------------------------------------- */
@@ -135,11 +116,6 @@ static void fail_queues(struct sp_qp *qp)
 {
 	led_recvs_hold(qp, LED_FAILED);
 	qp->tx_mode = qp->rx_mode = LED_FAILED;
-	qp->tx_failed.next = qp->scq->failed_tx;
-	qp->scq->failed_tx = qp;
-	qp->rx_failed.next = qp->rcq->failed_rx;
-	qp->rcq->failed_rx = qp;
-	qp->tx_failed.on = qp->rx_failed.on = true;
 	led_marked_unlink(qp);
 	led_cq_refresh(qp->scq);
 	led_cq_refresh(qp->rcq);
@@ -152,9 +128,7 @@ void led_qp_fail(struct sp_qp *qp, enum ibv_wc_status first, uint32_t vendor_err
 	for (struct sp_carrier *c = qp->carriers; c; c = c->next)
 		led_carrier_seal(c);
 	if (!qp->tx_failed.on) {
-		qp->tx_failed.first = first;
-		qp->tx_failed.vendor_err = vendor_err;
-		qp->tx_failed.delivered = n_delivered;
+		sp_failed_link(qp, first, vendor_err, n_delivered);
 		fail_queues(qp);
 		led_backlog_event(qp->scq, true);
 		led_backlog_event(qp->rcq, true);

@@ -3,6 +3,7 @@
 #ifndef LED_QP_H
 #define LED_QP_H
 
+#include "providers/common/failed.h"
 #include "providers/ledger/carrier.h"
 
 #pragma GCC visibility push(hidden)
@@ -82,16 +83,6 @@ struct led_builder {
 	int err;	      /* kept: the first error */
 };
 
-/* A failed queue, whose completions are made when they are polled. Under the CQ's lock. */
-struct led_failed {
-	bool on;
-	bool first_done;
-	uint32_t delivered; /* number of requests still to complete with success */
-	enum ibv_wc_status first;
-	uint32_t vendor_err;
-	struct sp_qp *next;
-};
-
 struct led_ex {
 	bool on;
 	bool kept; /* true if the builders in place write into the ledger alone; under sq_lock */
@@ -123,7 +114,7 @@ struct sp_qp {
 	_Atomic bool guard, withheld;
 	_Atomic bool windows;		  /* true if requests of memory windows were posted */
 	_Atomic bool may_write, may_read; /* operations that the peer's QP was asked for: fence.c */
-	struct led_failed tx_failed, rx_failed;
+	struct sp_failed tx_failed, rx_failed;
 	uint32_t app_qpn;
 	struct sp_dev *dev;
 	struct sp_cq *scq, *rcq;

@@ -9,6 +9,7 @@
 #include "providers/mlx5/hold.h"
 #include "providers/mlx5/qp.h"
 #include "providers/mlx5/wqe.h"
+#include "providers/common/failed_queues.h"
 
 /* Completes a delivered request as the NIC would have. False: it was not signaled. */
 static bool failed_delivered(struct sp_qp *qp, struct ring_sq *sq, uint32_t slot, uint8_t op,
@@ -28,7 +29,7 @@ static bool failed_delivered(struct sp_qp *qp, struct ring_sq *sq, uint32_t slot
 /* Completes the oldest request of this queue. False: it needs no completion. */
 static bool failed_send(struct sp_qp *qp, struct ring_sq *sq, struct ring_entry *out)
 {
-	struct ring_failed *f = &qp->tx_failed;
+	struct sp_failed *f = &qp->tx_failed;
 	uint32_t tail = atomic_load_explicit(&sq->tail, memory_order_relaxed);
 	uint32_t slot = sq->tail_post & sq->mask;
 	bool first = !f->first_done;
@@ -108,18 +109,9 @@ static bool failed_rx_waiting(struct sp_qp *qp)
 	return waiting;
 }
 
-/* True if failed queues have completions that nobody has polled. CQ lock held. */
 bool ring_failed_waiting(const struct sp_cq *cq)
 {
-	struct sp_qp *qp;
-
-	for (qp = cq->failed_tx; qp; qp = qp->tx_failed.next)
-		if (failed_tx_waiting(qp))
-			return true;
-	for (qp = cq->failed_rx; qp; qp = qp->rx_failed.next)
-		if (failed_rx_waiting(qp))
-			return true;
-	return false;
+	return sp_failed_waiting(cq);
 }
 
 bool ring_failed_next(struct sp_cq *cq, struct ring_entry *out)
@@ -137,18 +129,7 @@ bool ring_failed_next(struct sp_cq *cq, struct ring_entry *out)
 
 void ring_failed_unlink(struct sp_qp *qp)
 {
-	struct sp_qp **at;
-
-	for (at = &qp->scq->failed_tx; *at && *at != qp;)
-		at = &(*at)->tx_failed.next;
-	if (*at)
-		*at = qp->tx_failed.next;
-	for (at = &qp->rcq->failed_rx; *at && *at != qp;)
-		at = &(*at)->rx_failed.next;
-	if (*at)
-		*at = qp->rx_failed.next;
-	memset(&qp->tx_failed, 0, sizeof(qp->tx_failed));
-	memset(&qp->rx_failed, 0, sizeof(qp->rx_failed));
+	sp_failed_unlink(qp);
 }
 
 /* -- fail -------------------------------------------------------------------------------------- */
@@ -159,11 +140,6 @@ static void fail_queues(struct sp_qp *qp)
 
 	(void)ring_sq_find(sq, atomic_load(&sq->tail), &sq->tail_post);
 	qp->tx_mode = qp->rx_mode = RING_FAILED;
-	qp->tx_failed.next = qp->scq->failed_tx;
-	qp->scq->failed_tx = qp;
-	qp->rx_failed.next = qp->rcq->failed_rx;
-	qp->rcq->failed_rx = qp;
-	qp->tx_failed.on = qp->rx_failed.on = true;
 	ring_cq_refresh_slow(qp->scq);
 	ring_cq_refresh_slow(qp->rcq);
 }
@@ -178,9 +154,7 @@ void ring_qp_fail(struct sp_qp *qp, enum ibv_wc_status first, uint32_t vendor_er
 	for (c = qp->carriers; c; c = c->next)
 		atomic_fetch_or(&c->attn, RING_ATTN_SQ_SEALED | RING_ATTN_RQ_SEALED);
 	if (!qp->tx_failed.on) {
-		qp->tx_failed.first = first;
-		qp->tx_failed.vendor_err = vendor_err;
-		qp->tx_failed.delivered = n_delivered;
+		sp_failed_link(qp, first, vendor_err, n_delivered);
 		fail_queues(qp);
 		ring_backlog_event(qp->scq, true);
 		ring_backlog_event(qp->rcq, true);

@@ -3,6 +3,7 @@
 #ifndef RING_QP_H
 #define RING_QP_H
 
+#include "providers/common/failed.h"
 #include "providers/mlx5/carrier.h"
 #include "providers/mlx5/key.h"
 
@@ -46,16 +47,6 @@ struct ring_builder {
 	uint32_t post_rb, psn_rb;
 	/* XLAT, LOG: the mode that the application's function pointers are made for */
 	uint32_t mode;
-};
-
-/* A failed queue, whose completions are made when they are polled. Under the CQ's lock. */
-struct ring_failed {
-	bool on;
-	bool first_done;
-	uint32_t delivered; /* number of requests still to complete with success */
-	enum ibv_wc_status first;
-	uint32_t vendor_err;
-	struct sp_qp *next;
 };
 
 /* Somebody else who was seen to write to the rings or to poll the CQs (mlx5dv_init_obj). */
@@ -115,7 +106,7 @@ struct sp_qp {
 	bool hold_made;
 	_Atomic bool guard, withheld;
 	struct ring_others others;
-	struct ring_failed tx_failed, rx_failed;
+	struct sp_failed tx_failed, rx_failed;
 	struct ibv_qp *ibv;
 	uint32_t app_qpn;
 	struct sp_dev *dev;
