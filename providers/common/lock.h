@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "providers/common/assert.h"
+
 #pragma GCC visibility push(hidden)
 
 struct sp_lock {
@@ -33,6 +35,7 @@ static inline __attribute__((always_inline)) void sp_lock(struct sp_lock *lock)
 
 static inline __attribute__((always_inline)) void sp_unlock(struct sp_lock *lock)
 {
+	SP_ASSERT(atomic_load_explicit(&lock->held, memory_order_relaxed));
 	atomic_store_explicit(&lock->held, 0, memory_order_release);
 }
 

@@ -66,6 +66,7 @@ static inline void sp_ring_leave(struct sp_carrier *c)
 		return;
 	srq = c->srq->srq;
 	sp_lock(&srq->lock);
+	SP_ASSERT(c->srq->users);
 	c->srq_user = false;
 	c->srq->users--;
 	sp_unlock(&srq->lock);

@@ -77,6 +77,7 @@ void led_backlog_keep(struct sp_cq *cq, const struct ibv_wc *wc, const struct le
 {
 	struct led_entry *e = cq->free;
 
+	SP_ASSERT(e);
 	cq->free = e->next;
 	e->wc = *wc;
 	e->qp = taken->qp;

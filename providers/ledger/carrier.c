@@ -53,6 +53,7 @@ int led_carrier_make(struct sp_qp *qp, struct sp_dev *dev, struct ibv_qp *real,
 /* Publishes a carrier. All locks held. */
 void led_carrier_publish(struct sp_qp *qp, struct sp_carrier *c)
 {
+	SP_ASSERT(c->sring && c->rring);
 	c->next = qp->carriers;
 	qp->carriers = c;
 	atomic_store_explicit(&c->dev->carriers[c->qpn], c, memory_order_release);

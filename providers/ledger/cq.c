@@ -184,6 +184,7 @@ static bool marked_pass(struct sp_qp *qp, struct ibv_wc *wc)
 
 	if (signaled)
 		led_soft_send(qp, n, IBV_WC_SUCCESS, 0, wc);
+	SP_ASSERT(qp->marked);
 	qp->marked--;
 	led_advance(qp, n + 1);
 	return signaled;

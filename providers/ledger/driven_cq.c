@@ -153,6 +153,7 @@ void led_unlive(struct sp_cq_ring *ring, bool *flag)
 	if (!*flag)
 		return;
 	*flag = false;
+	SP_ASSERT(ring->live);
 	if (!--ring->live)
 		led_cq_refresh(ring->cq);
 }

@@ -285,6 +285,7 @@ LED_INLINE int hand_over(struct sp_qp *qp, struct sp_carrier *c, uint32_t max, u
 			batch_mark(qp, &b);
 		batch_count(qp, &b, at);
 		*done += logged ? batch_requests(qp, &b) : b.n;
+		SP_ASSERT((int32_t)(qp->sq.head - at) >= 0);
 		atomic_store_explicit(&qp->sq.pub, at, memory_order_relaxed);
 		if ((int32_t)(qp->sq.owed - at) <= 0)
 			qp->sq.owes = false;

@@ -16,6 +16,7 @@
 
 static struct sp_qp_locks locks_of(struct sp_qp *qp)
 {
+	SP_ASSERT(qp->tx && qp->rx);
 	return (struct sp_qp_locks){ &qp->scq->lock, &qp->rcq->lock, &qp->sq_lock, &qp->rq_lock };
 }
 
@@ -252,6 +253,7 @@ void led_qp_undrive(struct sp_qp *qp)
 	forget_completions(qp);
 	scq_unlink(qp);
 	led_stand_in_unlink(qp);
+	SP_ASSERT(qp->scq->users && qp->rcq->users);
 	qp->scq->users--;
 	qp->rcq->users--;
 	led_qp_unlock(qp);

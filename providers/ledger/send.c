@@ -416,6 +416,7 @@ LED_INLINE int post_direct(struct sp_qp *qp, union led_send *first, union led_se
 {
 	int err_now;
 
+	SP_ASSERT(qp->sq.head - led_tail(qp) <= qp->sq.mask + 1);
 	err_now = hand_chain(qp, first, last, &qp->sq.refused);
 	if (led_unlikely(err_now))
 		return undo_refused(qp, err_now);

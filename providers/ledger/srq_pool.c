@@ -16,6 +16,7 @@ void led_list_add(struct led_list *list, struct led_shared *r, bool front)
 
 void led_list_remove(struct led_list *list, struct led_shared *r)
 {
+	SP_ASSERT(list->n);
 	*(r->prev ? &r->prev->next : &list->first) = r->next;
 	*(r->next ? &r->next->prev : &list->last) = r->prev;
 	list->n--;

@@ -150,6 +150,7 @@ void ring_backlog_push(struct sp_cq *cq, struct sp_qp *qp, const struct ring_com
 	struct ring_entry *e = cq->free;
 	uint8_t own = comp->cqe->op_own;
 
+	SP_ASSERT(e);
 	cq->free = e->next;
 	e->cqe = *comp->cqe;
 	e->qp = qp;

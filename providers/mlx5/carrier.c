@@ -147,6 +147,7 @@ void ring_carrier_publish(struct sp_qp *qp, struct sp_carrier *c)
 {
 	ring_cq_sweep(c->sring, c, RING_SWEEP_NOT_OURS);
 	ring_cq_sweep(c->rring, c, RING_SWEEP_NOT_OURS);
+	SP_ASSERT(c->sring && c->rring);
 	c->next = qp->carriers;
 	qp->carriers = c;
 	atomic_store_explicit(&c->dev->carriers[c->qpn], c, memory_order_release);

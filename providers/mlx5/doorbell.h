@@ -143,6 +143,7 @@ RING_INLINE void ring_store_wqe(uint8_t *reg, const struct ring_sq *sq, const vo
 /* Stores the record: the first half of a doorbell, without the register's lock. */
 RING_INLINE void ring_doorbell_record(struct sp_carrier *c)
 {
+	SP_ASSERT(c->sq.head - atomic_load(&c->sq.tail) <= c->sq.mask + 1);
 	ring_to_device_barrier();
 	ring_store_record(&c->dbrec[MLX5_SND_DBR], c->sq.cur_post & 0xffff);
 }

@@ -242,6 +242,7 @@ void ring_unlive(struct sp_cq_ring *ring, bool *flag)
 	if (!*flag)
 		return;
 	*flag = false;
+	SP_ASSERT(ring->live);
 	if (--ring->live)
 		return;
 	ring_cq_clear(ring);

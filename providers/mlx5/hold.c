@@ -56,6 +56,7 @@ uint32_t ring_hold_len(const struct sp_qp *qp)
 
 void ring_hold_pop(struct sp_qp *qp)
 {
+	SP_ASSERT(ring_hold_len(qp));
 	qp->hold.tail_post += ring_wqe_bbs(&qp->hold, qp->hold.tail_post);
 	atomic_fetch_add_explicit(&qp->hold.tail, 1, memory_order_release);
 }

@@ -24,6 +24,7 @@
 
 static struct sp_qp_locks locks_of(struct sp_qp *qp)
 {
+	SP_ASSERT(qp->tx && qp->rx);
 	return (struct sp_qp_locks){ &qp->scq->lock, &qp->rcq->lock, &qp->sq_lock, &qp->rq_lock };
 }
 
@@ -227,6 +228,7 @@ void ring_qp_undrive(struct sp_qp *qp)
 	for (c = qp->carriers; c; c = c->next)
 		ring_carrier_retract(c, RING_SWEEP_DROP);
 	forget_completions(qp);
+	SP_ASSERT(qp->scq->users && qp->rcq->users);
 	qp->scq->users--;
 	qp->rcq->users--;
 	ring_qp_unlock(qp);

@@ -136,6 +136,7 @@ int ring_rq_publish(struct sp_qp *qp, bool shell)
 		if (!err)
 			rq->pub++;
 	}
+	SP_ASSERT(rq->head - atomic_load(&rq->tail) <= rq->cnt && rq->head - rq->pub <= rq->cnt);
 	if (rq->pub != from) {
 		ring_to_device_barrier();
 		ring_store_record(&c->dbrec[MLX5_RCV_DBR], rq->pub & 0xffff);
@@ -194,6 +195,7 @@ static __attribute__((noinline)) int post_recv_plain(struct sp_qp *qp, struct ib
 
 	if (ring_likely(nreq)) {
 		c->rq.head += nreq;
+		SP_ASSERT(c->rq.head - atomic_load(&c->rq.tail) <= c->rq.cnt);
 		ring_to_device_barrier();
 		ring_store_record(&c->dbrec[MLX5_RCV_DBR], c->rq.head & 0xffff);
 	}
@@ -208,6 +210,7 @@ RING_INLINE int recv_end(struct sp_qp *qp, uint32_t nreq, int err)
 	if (ring_likely(nreq)) {
 		c->rq.head += nreq;
 		c->rq.pub = c->rq.head;
+		SP_ASSERT(c->rq.head - atomic_load(&c->rq.tail) <= c->rq.cnt);
 		ring_to_device_barrier();
 		ring_store_record(&c->dbrec[MLX5_RCV_DBR], c->rq.head & 0xffff);
 	}

@@ -42,6 +42,7 @@ struct ring_pooled *ring_pool_add(struct sp_srq *srq, bool front)
 {
 	struct ring_pooled *place;
 
+	SP_ASSERT(srq->pool_n < srq->own.cnt);
 	if (front)
 		srq->pool_first = (srq->pool_first + srq->own.cnt - 1) % srq->own.cnt;
 	srq->pool_n++;
@@ -52,6 +53,7 @@ struct ring_pooled *ring_pool_add(struct sp_srq *srq, bool front)
 
 static void pool_pop(struct sp_srq *srq)
 {
+	SP_ASSERT(srq->pool_n);
 	srq->pool_first = (srq->pool_first + 1) % srq->own.cnt;
 	srq->pool_n--;
 }

@@ -28,6 +28,7 @@ RING_INLINE uint32_t *ring_slot_keys(const struct sp_srq_ring *ring, uint32_t id
 /* Makes the next free WQE the newest request. */
 RING_INLINE void ring_slot_use(struct sp_srq_ring *ring, uint32_t idx, uint64_t wr_id)
 {
+	SP_ASSERT(idx == ring->head && !ring->busy[idx] && idx != ring->tail);
 	ring->wrid[idx] = wr_id;
 	ring->number[idx] = ring->counter;
 	ring->busy[idx] = true;
@@ -45,6 +46,7 @@ RING_INLINE void ring_slot_append(struct sp_srq_ring *ring, uint32_t idx)
 /* Frees a slot. A recovered one can be posted to again when the NIC has taken it. */
 RING_INLINE void ring_slot_free(struct sp_srq_ring *ring, uint32_t idx)
 {
+	SP_ASSERT(ring->busy[idx] && ring->outstanding);
 	ring->busy[idx] = false;
 	ring->outstanding--;
 	if (!ring->spoiled)
