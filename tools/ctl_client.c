@@ -207,7 +207,7 @@ static bool client_trusts(int fd, uid_t uid)
 	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) && peer.uid == uid;
 }
 
-/* What a killed process has left; a name that is no socket stays. */
+/* Removes a killed process's socket; a name that is no socket stays. */
 static void client_remove(const char *path)
 {
 	struct stat st;
@@ -263,7 +263,7 @@ struct client_round {
 	const struct ctl_patience *patience;
 	long begun_ms;
 	struct pollfd *fds;
-	struct ctl_question **asked; /* by place in fds */
+	struct ctl_question **asked; /* questions by their place in fds */
 	nfds_t n;
 };
 
@@ -334,7 +334,7 @@ void ctl_ask_begin(struct ctl_question *q, const char *request)
 	q->rc = q->fd < 0 ? q->fd : -EINPROGRESS;
 	q->heard_ms = client_now_ms();
 	snprintf(line, sizeof(line), "%s\n", request);
-	/* One short line into an empty socket: it fits, or the other end is gone. */
+	/* A short line into an empty socket fits, or the other end is gone. */
 	if (q->fd >= 0 && send(q->fd, line, strlen(line), MSG_NOSIGNAL) < 0)
 		q->rc = ctl_err(q->err, -ESRCH, "it is gone");
 	if (q->rc != -EINPROGRESS)
@@ -369,7 +369,10 @@ static long question_left(const struct ctl_question *q, const struct client_roun
 	return idle < total ? idle : total;
 }
 
-/* Those that still have to answer; the shortest time that one of them has left, 0 if none is. */
+/*
+ * Gathers the questions without an answer. Returns the shortest time that one of them has left, 0
+ * if none is left.
+ */
 static long round_gather(struct client_round *round, struct ctl_question *q, unsigned n)
 {
 	long now = client_now_ms(), least = LONG_MAX;

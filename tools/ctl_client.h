@@ -10,39 +10,43 @@
 
 struct ctl_process {
 	char *socket;
-	uid_t uid; /* whose it must be */
-	pid_t pid; /* by its name; of another PID namespace it may be another */
+	uid_t uid; /* owner that the socket must have */
+	/* number in the socket's name; in another PID namespace it may be another process */
+	pid_t pid;
 };
 
 struct ctl_processes {
 	struct ctl_process *all;
 	unsigned n;
 	unsigned refused; /* directories that were not looked into */
-	char *complaint;  /* which, and why; NULL: none */
+	char *complaint;  /* names a refused directory, and why; NULL: none */
 };
 
 /*
- * This user's processes, root's look: everybody's; pid: only that one, 0: all. In the order of their
- * numbers. What is left of killed ones is among them, until it is asked. 0 or -ENOMEM.
+ * Finds this user's processes, or, for root, everybody's; pid: only that one, 0: all. In the order
+ * of their numbers. Sockets that killed processes left are included: only a question tells. 0 or
+ * -ENOMEM.
  */
 int ctl_find(pid_t pid, struct ctl_processes *out);
 void ctl_processes_free(struct ctl_processes *processes);
 
-/* How long an answer may take, without a byte of it and in all, and how long it may be. */
+/* The time that an answer may take, without a byte of it and in all, and its greatest length. */
 struct ctl_patience {
 	int idle_ms, total_ms;
 	size_t most;
 };
-extern const struct ctl_patience ctl_patient; /* of shiftctl: a stopped process gives no word */
+/* shiftctl's patience: a stopped process gives no word */
+extern const struct ctl_patience ctl_patient;
 
-/* process and raw are set by the caller, all else is 0. */
+/* A question. The caller sets process and raw; all else is 0. */
 struct ctl_question {
 	const struct ctl_process *process;
 	bool raw;	/* a long answer as text: reading it takes longer than to write it */
 	int rc;		/* 0, or -errno; -ESRCH: the process is gone (its socket was removed) */
 	json_t *answer; /* 0: an object, the caller's to release by json_decref(); or, if raw: */
-	char *text;	/* checked to be JSON, the caller's to free; NULL: it is in answer */
-	size_t length;	/* of text, which has no 0 behind it */
+	/* checked to be JSON, the caller's to free; NULL: the answer is in answer */
+	char *text;
+	size_t length;	       /* length of text, which has no 0 behind it */
 	char err[CTL_ERR_MAX]; /* otherwise: a sentence */
 	/* ctl_ask_all()'s own */
 	int fd;
@@ -50,12 +54,15 @@ struct ctl_question {
 	long heard_ms;
 };
 
-/* Asks all of them the same, at the same time: a slow one holds up no other. 0 or -ENOMEM. */
+/* Asks all processes the same, at the same time: a slow one holds up no other. 0 or -ENOMEM. */
 int ctl_ask_all(struct ctl_question *questions, unsigned n, const struct ctl_patience *patience,
 		const char *request);
 
-/* The same for one whose answer may be long in coming: rc is -EINPROGRESS until it is there. Its fd is
- * the caller's to wait on. end: at any time; all of it is 0 then, but process too. */
+/*
+ * Asks one question whose answer may be long in coming: rc is -EINPROGRESS until it is there. The
+ * fd is the caller's to wait on. ctl_ask_end() is allowed at any time, and leaves all 0 but
+ * process.
+ */
 void ctl_ask_begin(struct ctl_question *question, const char *request);
 void ctl_ask_readable(struct ctl_question *question, size_t most);
 void ctl_ask_end(struct ctl_question *question);

@@ -139,7 +139,7 @@ static bool device_is_auto(void)
 	return !strcmp(devices_engine_choice(), "auto");
 }
 
-/* As sp_engine_choose(), which asks the engines. */
+/* Decides like sp_engine_choose(), which asks the engines. */
 static bool device_ring(const struct device *dev)
 {
 	return dev->mlx5 && (device_is_auto() || !strcmp(devices_engine_choice(), "mlx5"));

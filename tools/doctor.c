@@ -107,7 +107,7 @@ static void doctor_version_map(struct doctor *d)
 	elf_close(&ours);
 }
 
-/* In a process of its own, so that what the library does when loaded does not meet our own work. */
+/* Loads the library in a process of its own, so that its work at load does not meet ours. */
 static void doctor_try_load(const char *path, int out)
 {
 	const char *why;
@@ -271,7 +271,7 @@ static const char *doctor_why_not(const struct device *dev, const struct device 
 	return NULL;
 }
 
-/* One that serves is enough; else it is the first one's fault. */
+/* Returns NULL if one backup serves; else the first one's fault. */
 static const char *doctor_why_no_backup(const struct doctor *d, unsigned i)
 {
 	const struct device *dev = &d->devices.dev[i];
@@ -393,7 +393,10 @@ static void doctor_atomics(struct doctor *d)
 			   "change their words must use");
 }
 
-/* Through the library underneath, so that SHIFT's own work does not colour the answer. */
+/*
+ * Lists devices through the library underneath, so that SHIFT's own work does not color the
+ * answer.
+ */
 static unsigned doctor_devices(struct doctor *d, bool protected[BACKUP_MAP_MAX_NICS])
 {
 	const char *library = d->lib.distro[0] ? d->lib.distro : NULL;

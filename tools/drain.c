@@ -157,7 +157,7 @@ static void drain_progress(const struct drain *d, const struct drain_sum *sum)
 		d->opt.device, sum->connections, sum->moving, sum->moved);
 }
 
-/* Until nothing uses the NIC, or what does will not go, or the time is over. */
+/* Waits until nothing uses the NIC, or the rest will not go, or the time is over. */
 static void drain_wait(struct drain *d)
 {
 	const struct timespec pause = { .tv_nsec = DRAIN_POLL_MS * 1000000l };

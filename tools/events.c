@@ -10,10 +10,12 @@
 #include "shiftlib/base/date.h"
 #include "tools/ctl_client.h"
 
-#define EVENTS_ROUND_MS	 200  /* between two looks of --follow */
-#define EVENTS_SILENT_MS 5000 /* a process that did not answer is left alone for so long */
+#define EVENTS_ROUND_MS	 200  /* time between two rounds of --follow */
+#define EVENTS_SILENT_MS 5000 /* time for which a process that did not answer is left alone */
 
-/* Of --follow: one that stands still holds the others up for so long, now and then. */
+/*
+ * Patience of --follow: a process that stands still holds the others up for so long, now and then.
+ */
 static const struct ctl_patience events_hasty = { .idle_ms = 500,
 						  .total_ms = 2000,
 						  .most = 4u << 20 };
@@ -31,7 +33,7 @@ struct events_seen {
 	char instance[24];
 	long long told; /* number of the last event that was shown */
 	uint64_t silent_until_ms;
-	unsigned round; /* in which it was there last */
+	unsigned round; /* last round in which it was there */
 };
 
 struct events {
@@ -40,12 +42,12 @@ struct events {
 	unsigned n_seen, round;
 	unsigned answered, silent; /* in this round */
 	bool head_printed;
-	json_t *fresh; /* of this round, by time */
+	json_t *fresh; /* events of this round, by time */
 };
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-/* "90", "90s", "15m", "2h", "1d": not older than that. */
+/* Takes "90", "90s", "15m", "2h", "1d": events that are not older than that. */
 static int events_since(const char *text, char out[SH_DATE_MAX])
 {
 	static const char units[] = "smhd";
@@ -136,7 +138,7 @@ static struct events_seen *events_seen(struct events *e, pid_t pid)
 	return &grown[e->n_seen++];
 }
 
-/* By the name of its file, as the command line begins with it. */
+/* True if the program's file has the name wanted; the command line begins with that file. */
 static bool events_wanted(const struct events *e, const char *command)
 {
 	size_t length = strcspn(command, " "), from = length;

@@ -97,7 +97,7 @@ static bool check_word(struct check *c, const char *word)
 
 static bool check_value(struct check *c);
 
-/* Behind the bracket that opens it. */
+/* Checks the members behind an opening bracket. */
 static bool check_members(struct check *c, char close, bool named)
 {
 	if (check_take(c, close))

@@ -141,7 +141,10 @@ static int library_check_distro(struct library *lib, char err[CTL_ERR_MAX])
 	return rc;
 }
 
-/* One that leads nowhere has nothing to lead to: no program here can use librdmacm. */
+/*
+ * Checks the companion's link. A companion whose link leads nowhere has nothing to lead to: no
+ * program here can use librdmacm.
+ */
 static int library_check_companion(const struct library *lib, char err[CTL_ERR_MAX])
 {
 	char companion[PATH_MAX], name[PATH_MAX];

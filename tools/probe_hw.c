@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* shiftctl probe-hw: runs shift-probe, which links the installed libibverbs as shiftctl must not. */
+/*
+ * shiftctl probe-hw: runs shift-probe, which links the installed libibverbs as shiftctl must not.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +12,7 @@
 
 #define PROBE "shift-probe"
 
-/* Beside this program, as it was built; else where it was installed. */
+/* Finds the probe beside this program, as it was built; else where it was installed. */
 static void probe_path(char path[PATH_MAX])
 {
 	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - sizeof(PROBE) - 1);
@@ -29,7 +31,7 @@ int cmd_probe_hw(int argc, char **argv)
 	char path[PATH_MAX];
 
 	probe_path(path);
-	/* What is tried is the NIC: where SHIFT's library is found, it stays out of the way. */
+	/* The test is of the NIC: where SHIFT's library is found, it stays out of the way. */
 	setenv("SHIFT_DISABLE", "1", 1);
 	argv[0] = PROBE;
 	execv(path, argv);

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* shiftctl: start programs under SHIFT, see and steer those that run, and say what SHIFT would do. */
+/*
+ * shiftctl: starts programs under SHIFT, shows and steers those that run, and says what SHIFT
+ * would do.
+ */
 #include <stdio.h>
 #include <string.h>
 
 #include "tools/shiftctl.h"
 
-/* One command; NULL ends the list. */
+/* A command; NULL ends the list. */
 struct command {
 	const char *name;
 	int (*run)(int argc, char **argv);
 	const char *usage; /* behind "shiftctl" */
-	const char *what;  /* in a line of the list of commands */
-	/* Its options, and what its exit status says; NULL: it tells them itself. */
+	const char *what;  /* text in the list of commands */
+	/* Options, and the meaning of the exit status; NULL: the command prints them itself. */
 	const char *more;
 };
 

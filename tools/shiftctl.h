@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What the commands of shiftctl share. One thread; strings live as long as the process. */
+/*
+ * The declarations that the commands of shiftctl share. One thread; strings live as long as the
+ * process.
+ */
 #ifndef TOOLS_SHIFTCTL_H
 #define TOOLS_SHIFTCTL_H
 
@@ -11,11 +14,14 @@
 #include "shiftlib/backup/map.h"
 #include "shiftlib/control/version.h"
 
-/* As env(1) and timeout(1): our own failure is told apart from the command's. */
+/*
+ * Exit statuses. Those of `run` are as in env(1) and timeout(1): our own failure is told apart
+ * from the command's.
+ */
 enum {
 	CTL_OK = 0,
 	CTL_NOTHING_PROTECTED = 1,
-	CTL_NOT_ALL = 1, /* of what was asked for */
+	CTL_NOT_ALL = 1, /* not all that was asked for */
 	CTL_USAGE = 2,
 	CTL_RUN_USAGE = 125,
 	CTL_CANNOT_EXECUTE = 126,
@@ -83,7 +89,7 @@ void library_distro_version(const char *path, char *buf, size_t cap);
 
 #define LIBRARY_VERSION_MAX 32
 
-/* What our library says of itself, read out of its file. 0; -ENOENT: it says nothing; -errno. */
+/* Reads our library's version out of its file. 0; -ENOENT: the file says nothing; -errno. */
 int library_version(const struct library *lib, char version[LIBRARY_VERSION_MAX],
 		    char protocol[LIBRARY_VERSION_MAX]);
 
@@ -119,10 +125,12 @@ struct device_list {
 /* SHIFT_ENGINE; auto if it is not set. Known: there is such an engine. */
 const char *devices_engine_choice(void);
 bool devices_engine_known(void);
-/* Why device_engine() says that there is none. */
+/* The reason why device_engine() finds none. */
 const char *device_no_engine(const struct device *nic, const struct device *const *backups,
 			     unsigned n);
-/* The engine that drives @nic with those backups, by SHIFT_ENGINE; NULL: none is for all of them. */
+/*
+ * The engine that drives @nic with those backups, by SHIFT_ENGINE; NULL: none is for all of them.
+ */
 const char *device_engine(const struct device *nic, const struct device *const *backups,
 			  unsigned n);
 
@@ -132,10 +140,13 @@ const char *device_engine(const struct device *nic, const struct device *const *
  */
 int devices_list(const char *library, bool probe, struct device_list *list, char err[CTL_ERR_MAX]);
 
-/* The backup map of @text for these devices, as they are for a process that may lock what this one may; as backup_map_parse(). */
+/*
+ * Parses the backup map of @text for these devices, for a process that may lock as much memory as
+ * this one. Errors as of backup_map_parse().
+ */
 int devices_backup_map(const char *text, const struct device_list *list, struct backup_map *map,
 		       char err[CTL_ERR_MAX]);
-/* backup_auto_wants() of them */
+/* backup_auto_wants() for these devices */
 uint64_t devices_backup_wants(const struct device_list *list);
 
 #endif

@@ -323,7 +323,7 @@ void status_free(struct status *status)
 	*status = (struct status){ 0 };
 }
 
-/* What a process says of itself is shown to root too: nothing of it steers the terminal. */
+/* Tames the text of a process, which is shown to root too: no byte of it steers the terminal. */
 static void status_tame(char *text, size_t length)
 {
 	size_t i;

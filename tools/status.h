@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Between status.c, which asks and prints once, and watch.c, which does so again and again. */
+/*
+ * The seam between status.c, which asks and prints once, and watch.c, which does so again and
+ * again.
+ */
 #ifndef TOOLS_STATUS_H
 #define TOOLS_STATUS_H
 
@@ -14,20 +17,23 @@ struct status_options {
 };
 
 struct status {
-	json_t *list; /* of answers, and of {pid, error} where there was none */
-	/* --json: the whole text, and then answers are not in the list. It ends when it is printed. */
+	json_t *list; /* answers, or {pid, error} where there was none */
+	/*
+	 * --json: a stream of the whole text; answers are not in the list then. It is closed when
+	 * the text is printed.
+	 */
 	FILE *json;
 	char *text;
 	size_t length;
 	unsigned answered, silent, refused;
-	char *complaint; /* as in struct ctl_processes */
+	char *complaint; /* names a refused directory, as in struct ctl_processes */
 };
 
 /* 0 or -ENOMEM; status_free() in either case. */
 int status_gather(const struct status_options *opt, struct status *status);
 void status_free(struct status *status);
 int status_print(FILE *out, const struct status_options *opt, struct status *status);
-/* Why there is nothing to print, or NULL. */
+/* The reason why there is nothing to print, or NULL. */
 const char *status_nothing(const struct status_options *opt, const struct status *status);
 
 /* watch.c: until q, control-C or a signal; the exit status. */

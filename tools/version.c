@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* shiftctl version: of itself, of the library that programs would get, and of what lies underneath. */
+/*
+ * shiftctl version: prints its own version, that of the library that programs would get, and that
+ * of the library underneath.
+ */
 #include <getopt.h>
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * shiftctl status --watch: on a terminal a screen that is drawn anew, and elsewhere the same text as
- * without --watch, again and again. Control sequences are those of ECMA-48 and xterm's second screen,
- * which every terminal in use understands.
+ * shiftctl status --watch: on a terminal a screen that is drawn anew, and elsewhere the same text
+ * as without --watch, again and again. Control sequences are those of ECMA-48 and xterm's second
+ * screen, which every terminal in use understands.
  */
 #include <errno.h>
 #include <poll.h>
@@ -29,11 +29,11 @@ struct watch {
 	const struct status_options *opt;
 	bool screen; /* stdout is a terminal */
 	bool keys;   /* so is stdin, and it is not at its end */
-	bool raw;    /* its settings are not those of before */
+	bool raw;    /* stdin's settings are not those of before */
 	struct termios before;
 	unsigned rows, columns;
 	size_t top;   /* first line that is shown */
-	size_t lines; /* that there are */
+	size_t lines; /* number of lines */
 	char *text;
 	size_t length;
 	char title[160];
@@ -84,7 +84,7 @@ static void watch_open(struct watch *w)
 	if (w->raw) {
 		raw = w->before;
 		raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-		raw.c_cc[VSUSP] = _POSIX_VDISABLE; /* it would leave the second screen behind */
+		raw.c_cc[VSUSP] = _POSIX_VDISABLE; /* a stop would leave the second screen behind */
 		raw.c_cc[VMIN] = 0;
 		raw.c_cc[VTIME] = 0;
 		tcsetattr(STDIN_FILENO, TCSANOW, &raw);
@@ -114,7 +114,7 @@ static void watch_measure(struct watch *w)
 
 /* ---- the picture ---------------------------------------------------------------------------- */
 
-/* As much of a line as fits, by characters of UTF-8; returns what is behind its newline. */
+/* Draws as much of a line as fits, by characters of UTF-8; returns the place behind its newline. */
 static const char *draw_line(const char *line, unsigned columns)
 {
 	const char *end = strchrnul(line, '\n'), *at = line;
@@ -254,7 +254,7 @@ static bool watch_key(struct watch *w)
 	return true;
 }
 
-/* Until the next look is due. False: it is to end. */
+/* Waits until the next look is due. False: the watch is to end. */
 static bool watch_wait(struct watch *w, long until_ms, const sigset_t *waiting)
 {
 	struct pollfd in = { .fd = w->keys ? STDIN_FILENO : -1, .events = POLLIN };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The answer of a process as series (shiftlib/admin/metrics.c writes it). It may come from anybody's
- * process, so whatever is missing or of another type is nothing, and series.c bounds the rest.
+ * The answer of a process as series (shiftlib/admin/metrics.c writes it). Anybody's process may
+ * have written it, so a missing value, or one of another type, counts as nothing, and series.c
+ * bounds the rest.
  */
 #include <errno.h>
 #include <stdio.h>

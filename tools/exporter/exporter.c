@@ -86,7 +86,8 @@ static int options_parse(int argc, char **argv, struct exporter *e, int *status)
 	while ((c = getopt_long(argc, argv, "", longopts, NULL)) != -1) {
 		switch (c) {
 		case 'l': e->listen = optarg; break;
-		case 'd': setenv("SHIFT_RUN_DIR", optarg, 1); break; /* as everybody reads it */
+		/* the variable that all parts read */
+		case 'd': setenv("SHIFT_RUN_DIR", optarg, 1); break;
 		case 't':
 			if (option_timeout(e, optarg))
 				return -1;
@@ -207,7 +208,8 @@ int main(int argc, char **argv)
 		ctl_say("out of memory");
 		return 1;
 	}
-	processes_scan(e.processes); /* what is there now has begun before: see processes.c */
+	/* processes that are there now began before: see processes.c */
+	processes_scan(e.processes);
 	if (http_start(e.listen, page_copy, &e, &e.http, err)) {
 		ctl_say("%s", err);
 		return CTL_USAGE;

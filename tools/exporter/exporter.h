@@ -76,33 +76,39 @@ enum family {
 };
 
 /*
- * Of all counters; of a process no more than SERIES_OF_ONE_MAX. One that has 16 NICs, each of which may stand in for others, has 11,084: 52
- * for each pair.
+ * Number of series of all counters. A process has no more than SERIES_OF_ONE_MAX: one with 16
+ * NICs, each of which may stand in for others, has 11,084, 52 for each pair.
  */
 #define SERIES_MAX	  100000u
 #define SERIES_OF_ONE_MAX 32768u
-#define LABEL_MAX	  128u /* bytes of a value; the rest is left out */
+#define LABEL_MAX	  128u /* bytes of a value; longer ones are cut */
 
-/* By family: an object of series, in the order in which they came, with their values. */
+/* Series with their values: for each family an object, in the order in which they came. */
 struct series {
 	json_t *of[FAMILY_COUNT];
 	unsigned n, most;
-	double *dropped; /* counts what was left out */
+	double *dropped; /* counter of series that were left out */
 };
 
-/* A name and a value of a label in turn, NULL at the end. suffix: "", or behind the family's name. */
+/*
+ * Adds a series. Names and values of labels follow in turn, NULL at the end. suffix: "", or the
+ * text behind the family's name.
+ */
 void series_add(struct series *series, enum family family, const char *suffix, double value, ...);
 void series_max(struct series *series, enum family family, double value);
-/* to += what rose from before to now; what is new begins with a 0 there. counted: nothing rose yet. */
+/*
+ * Adds to @to the rise of each series from before to now; a new series begins with 0 in @to.
+ * counted: if false, nothing counts as risen yet.
+ */
 void series_rise(struct series *to, const struct series *before, const struct series *now,
 		 bool counted);
 void series_free(struct series *series);
-/* Counters and gauges together: a family is in one of them. */
+/* Prints counters and gauges together: a family is in one of them. */
 void series_print(FILE *out, const struct series *counters, const struct series *gauges);
 
 /* ---- answer.c: what a process says, as series ------------------------------------------------ */
 
-/* Counters and gauges of its answer to `metrics`. -EPROTO: it is none. */
+/* Reads counters and gauges of an answer to `metrics`. -EPROTO: it is none. */
 int answer_read(const json_t *answer, struct series *counters, struct series *gauges);
 
 /* ---- processes.c: who runs, who ran --------------------------------------------------------- */
@@ -111,11 +117,14 @@ struct processes;
 
 struct processes *processes_new(void); /* NULL: no memory */
 void processes_free(struct processes *processes);
-/* Looks for new ones. The first time: those that are there have begun before our counters did. */
+/* Looks for new processes. Those found the first time began before our counters did. */
 void processes_scan(struct processes *processes);
-/* Asks all of them, no longer than timeout_ms, and prints what there is. 0 or -ENOMEM. */
+/* Asks all processes, no longer than timeout_ms, and prints the series. 0 or -ENOMEM. */
 int processes_gather(struct processes *processes, int timeout_ms, FILE *out);
-/* Connections on which farewells come: room for that many; how many. Then what poll() said of them. */
+/*
+ * processes_poll() fills in the connections on which farewells come, at most room, and returns
+ * their number. processes_polled() takes the result of poll().
+ */
 unsigned processes_poll(struct processes *processes, struct pollfd *fds, unsigned room);
 void processes_polled(struct processes *processes, const struct pollfd *fds, unsigned n);
 

@@ -65,7 +65,7 @@ static enum MHD_Result http_answer(void *arg, struct MHD_Connection *connection,
 
 	(void)version;
 	(void)body;
-	if (!*state) { /* its headers; the request is whole when we are called again */
+	if (!*state) { /* the headers only; the request is whole at the next call */
 		*state = &begun;
 		return MHD_YES;
 	}
@@ -118,7 +118,7 @@ static bool address_is_loopback(const struct sockaddr *address)
 	return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
 }
 
-/* With the port that the kernel chose, if it was to choose. */
+/* Says the address, with the port that the kernel chose if it was to choose. */
 static void listen_say(int fd, const struct addrinfo *address)
 {
 	struct sockaddr_storage bound = { 0 };

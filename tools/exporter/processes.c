@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Counters of the host: what rose in each process since it was last asked is added to them, so that a
- * process that ends takes nothing away. For the last of it each process has a connection of ours on
- * which it says farewell, and which outlives it. What was counted before the exporter started is in no
- * counter: after a restart of the exporter, Prometheus would take it for new.
+ * The counters of the host. The rise of a process's counters since it was last asked is added to
+ * them, so that a process that ends takes nothing away. For its last rise each process has a
+ * connection of ours, on which it says farewell, and which outlives it. Counts from before the
+ * exporter started are in no counter: after a restart of the exporter, Prometheus would take them
+ * for new.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,11 +19,11 @@
 struct process {
 	struct process *next;
 	struct ctl_process id; /* socket: our copy */
-	char instance[20];     /* "": it has not answered yet */
-	bool old;	       /* it was there before us, and has not answered yet */
-	bool found;	       /* by the last scan */
-	bool answers;	       /* when it was asked last */
-	struct series last;    /* its counters, when it told them last */
+	char instance[20];     /* "": no answer yet */
+	bool old;	       /* the process was there before us, and has not answered yet */
+	bool found;	       /* the last scan found it */
+	bool answers;	       /* true: the last question was answered */
+	struct series last;    /* counters of its last answer */
 	struct ctl_question farewell;
 };
 
@@ -33,7 +34,7 @@ struct processes {
 	char *complaint;
 	double dropped;
 	double start;
-	double ended[2]; /* without a farewell, with one */
+	double ended[2]; /* processes that ended without a farewell, and with one */
 	struct series counters;
 };
 
@@ -56,7 +57,7 @@ static bool process_count(struct processes *all, struct process *p, const json_t
 	bool read = !answer_read(answer, &now, gauges ? gauges : &ignored);
 
 	if (read) {
-		/* its number may be another's by now, that is another process */
+		/* the pid may be another process's by now */
 		if (strncmp(p->instance, ctl_text(answer, "instance"), sizeof(p->instance) - 1))
 			series_free(&p->last);
 		snprintf(p->instance, sizeof(p->instance), "%s", ctl_text(answer, "instance"));
@@ -91,7 +92,7 @@ static bool process_listened_to(const struct process *p)
 	return p->farewell.rc == -EINPROGRESS;
 }
 
-/* It has ended, or was not heard of for another reason: then the next scan finds it again. */
+/* Notes an end. If a process was not heard of for another reason, the next scan finds it again. */
 static void process_ended(struct processes *all, struct process *p)
 {
 	bool said =
@@ -131,7 +132,7 @@ void processes_free(struct processes *all)
 	free(all);
 }
 
-/* Those whose farewell has come, or whose socket is gone with none under way. */
+/* Removes processes whose farewell has come, or whose socket is gone with none under way. */
 static void processes_reap(struct processes *all)
 {
 	struct process **at = &all->all, *p;
@@ -191,7 +192,7 @@ static void processes_add(struct processes *all, const struct ctl_process *found
 	all->n++;
 }
 
-/* What is wrong with a directory is said once, and again when it is something else. */
+/* Says a directory's fault once, and again when it is another one. */
 static void processes_complain(struct processes *all, struct ctl_processes *found)
 {
 	if (found->complaint && (!all->complaint || strcmp(all->complaint, found->complaint)))
@@ -239,7 +240,7 @@ static unsigned processes_look(struct processes *all)
 	struct process *p;
 	unsigned refused;
 
-	(void)ctl_find(0, &found); /* without memory: those that were found so far */
+	(void)ctl_find(0, &found); /* if memory is short: the processes found so far */
 	for (p = all->all; p; p = p->next)
 		p->found = false;
 	for (unsigned i = 0; i < found.n; i++) {
@@ -249,9 +250,9 @@ static unsigned processes_look(struct processes *all)
 		else
 			p->found = true;
 		if (p && !process_listened_to(p) && p->farewell.rc)
-			process_listen(p); /* it had no place for us */
+			process_listen(p); /* the process had no place for us */
 		if (p && p->farewell.rc == -ESRCH)
-			p->found = false; /* killed: there was its socket only */
+			p->found = false; /* killed: only the socket was there */
 	}
 	refused = found.refused;
 	processes_complain(all, &found);
@@ -267,7 +268,7 @@ void processes_scan(struct processes *all)
 	bool first = !all->scanned;
 
 	processes_look(all);
-	if (first) /* from here on it counts */
+	if (first) /* counting begins here */
 		(void)processes_ask(all, &brief, true, NULL);
 }
 

@@ -6,7 +6,7 @@
 
 #include "tools/exporter/exporter.h"
 
-#define TEXT_MAX 1024u /* of a series: name and labels */
+#define TEXT_MAX 1024u /* bytes of a series' name and labels */
 
 enum type { GAUGE, COUNTER, HISTOGRAM };
 

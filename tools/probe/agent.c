@@ -97,7 +97,10 @@ static json_t *op_destroy(struct agent *a, const json_t *q)
 	return done();
 }
 
-/* With "len": when the command has come back, nothing lands any more where the pattern is put. */
+/*
+ * Stops the end. With "len": after the command has come back, nothing lands any more where the
+ * pattern is put.
+ */
 static json_t *op_stop(struct agent *a, const json_t *q)
 {
 	const char *how = json_string_value(json_object_get(q, "how"));
@@ -165,7 +168,7 @@ static json_t *op_poll(struct agent *a, const json_t *q)
 	return json_pack("{s:o}", "list", list);
 }
 
-/* One receive, and where its bytes went: into the completion, or into the buffer. */
+/* Awaits a receive, and says where its bytes went: into the completion, or into the buffer. */
 static json_t *op_scatter(struct agent *a, const json_t *q)
 {
 	uint32_t len = (uint32_t)pr_int(q, "len"), seed = (uint32_t)pr_int(q, "seed");
@@ -249,8 +252,9 @@ static int self_read(struct agent *a, uint32_t off)
 }
 
 /*
- * Waits, spinning, for a receive's completion and looks at once at what was written before it; with
- * "flush", as NCCL calls it, after a loopback READ. The client may send when it has the first answer.
+ * Waits, spinning, for a receive's completion and looks at once at the bytes written before it;
+ * with "flush", as NCCL calls it, after a loopback READ. The client may send when it has the first
+ * answer.
  */
 static json_t *op_expect(struct agent *a, const json_t *q)
 {

@@ -9,11 +9,11 @@
 #define FATE "settling would take requests for acknowledged that are not, or the other way round: "
 
 /*
- * In this order; those at the end want the link down. Before each: what it tries, and at whose NIC a
- * failure lies. --list prints what is assumed, and what follows if that is wrong.
+ * The checks, in their order; those at the end want the link down. Above each: the test, and the
+ * NIC whose fault a failure is. --list prints the assumption, and the consequence if it is wrong.
  */
 const struct pr_check pr_checks[] = {
-	/* A NOP behind a SEND that finds no receive, and behind a long READ. Of both ends. */
+	/* A NOP behind a SEND that finds no receive, and behind a long READ. Either NIC. */
 	{ .name = "nop-order",
 	  .assumption = "A signaled NOP completes behind all requests before it, acknowledgements "
 			"and READ data included.",
@@ -21,21 +21,21 @@ const struct pr_check pr_checks[] = {
 		       "failback would resend what was executed. SHIFT needs a READ of zero bytes "
 		       "as its fence there.",
 	  .run = check_nop_order },
-	/* A WRITE with the fence flag over the source of a READ. Of both ends. */
+	/* A WRITE with the fence flag over the source of a READ. Either NIC. */
 	{ .name = "fence",
 	  .assumption = "A request with the fence flag is executed when all READs before it have "
 			"completed.",
 	  .otherwise = "A delivered request with the fence flag proves the READs before it; "
 		       "without that proof SHIFT must end such connections with errors.",
 	  .run = check_fence },
-	/* Completions of READs, WRITEs and SENDs, mixed; receives. Of both ends. */
+	/* Completions of READs, WRITEs and SENDs, mixed; receives. Either NIC. */
 	{ .name = "cqe-order",
 	  .assumption = "Completions come in posting order at both ends, with the index of their "
 			"request.",
 	  .otherwise = "The engine finds a request by that index and passes completions on as they "
 		       "come: it cannot drive this NIC, set SHIFT_DISABLE=1.",
 	  .run = check_cqe_order },
-	/* Memory, looked at in the moment of the receive's completion. Of the server's memory. */
+	/* Memory, looked at in the moment of the receive's completion. Server's memory. */
 	{ .name = "write-send",
 	  .assumption =
 		  "When a receive completes, WRITEs posted before it on that queue pair are in "
@@ -44,8 +44,7 @@ const struct pr_check pr_checks[] = {
 		       "that needs a READ behind it (a GPU's) is held to self-read instead.",
 	  .run = check_write_send },
 	/*
-	 * Memory, looked at in the moment of the completion of a READ over a loopback QP. Of the
-	 * server's memory.
+	 * Memory, looked at in the moment of the completion of a READ over a loopback QP. Server's memory.
 	 */
 	{ .name = "self-read",
 	  .assumption = "A READ over a loopback QP pushes what its NIC wrote to "
@@ -54,8 +53,7 @@ const struct pr_check pr_checks[] = {
 		       "GPU's memory.",
 	  .run = check_self_read },
 	/*
-	 * Requests in the ring behind the doorbell record, changed before they are published. Of
-	 * the client.
+	 * Requests in the ring behind the doorbell record, changed before they are published. Client's NIC.
 	 */
 	{ .name = "withheld",
 	  .assumption =
@@ -64,62 +62,62 @@ const struct pr_check pr_checks[] = {
 	  .otherwise = "Requests that SHIFT withholds during a move would run early, or with old "
 		       "keys.",
 	  .run = check_withheld },
-	/* Requests copied into the register, mixed with plain doorbells. Of the client. */
+	/* Requests copied into the register, mixed with plain doorbells. Client's NIC. */
 	{ .name = "blueflame",
 	  .assumption =
 		  "A request copied into the BlueFlame register runs once and in order, mixed "
 		  "with plain doorbells.",
 	  .otherwise = "Set MLX5_SHUT_UP_BF=1: the engine then uses plain doorbells only.",
 	  .run = check_blueflame },
-	/* 1,200 receives, looked at when all have completed: none compressed. Of the server. */
+	/* 1,200 receives, looked at when all have completed: none compressed. Server's NIC. */
 	{ .name = "cqe-format",
 	  .assumption = "Completions are 64 or 128 bytes, owner bit by turns, never compressed "
 			"unless asked for.",
 	  .otherwise = "The engine reads no compressed completions: it would lose some. Turn "
 		       "compression off in the firmware.",
 	  .run = check_cqe_format },
-	/* Small data in completions, or in buffers, as the flags say. Of both ends. */
+	/* Small data in completions, or in buffers, as the flags say. Either NIC. */
 	{ .name = "scatter",
 	  .assumption = "Small data is in the completion where its flags say so, and in the buffer "
 			"otherwise.",
 	  .otherwise = "Small receives would be delivered with wrong bytes; set "
 		       "MLX5_SCATTER_TO_CQE=0.",
 	  .run = check_scatter },
-	/* Byte order of results, and how often they were executed. Of both ends. */
+	/* Byte order of results, and how often they were executed. Either NIC. */
 	{ .name = "atomics",
 	  .assumption =
 		  "Atomics work on the host's byte order, at both ends, and are executed once.",
 	  .otherwise = "Atomics would return wrong values on the backup NIC.",
 	  .run = check_atomics },
-	/* Which unsignaled and signaled requests ERR flushes, from which index on. Of the client. */
+	/* Unsignaled and signaled requests that ERR flushes, and the first index. Client's NIC. */
 	{ .name = "flush-sends",
 	  .assumption =
 		  "A queue pair taken to ERR completes all outstanding sends, unsignaled ones "
 		  "too, from the first unacknowledged on.",
 	  .otherwise = FATE "connections would end with errors, or resend too much.",
 	  .run = check_flush_sends },
-	/* Which receives ERR flushes, behind good ones. Of the server. */
+	/* Receives that ERR flushes, behind good ones. Server's NIC. */
 	{ .name = "flush-recvs",
 	  .assumption = "A queue pair taken to ERR gives back each posted receive once, in order, "
 			"behind the good ones.",
 	  .otherwise = "The count of receives would be wrong, and messages lost or doubled in a "
 		       "move.",
 	  .run = check_flush_recvs },
-	/* A NOP and a receive that are posted in ERR, behind RTS and behind RTR. Of the client. */
+	/* A NOP and a receive that are posted in ERR, behind RTS and behind RTR. Client's NIC. */
 	{ .name = "flush-late",
 	  .assumption = "What is posted to a queue pair in ERR is flushed too, NOPs included, also "
 			"if it never was in RTS.",
 	  .otherwise = "SHIFT waits for the flush of such a NOP as proof, and would take a healthy "
 		       "NIC for sick: moves take SHIFT_PACKET_LIFETIME_MS longer.",
 	  .run = check_flush_late },
-	/* Which request the error names when retries end. Of the client. */
+	/* The request that the error names when retries end. Client's NIC. */
 	{ .name = "error-index",
 	  .assumption =
 		  "When retries end, the error completion names the first request that was not "
 		  "acknowledged; flushes follow.",
 	  .otherwise = FATE "messages could be lost or doubled.",
 	  .run = check_error_index },
-	/* How long retries take, for timeout 14 with 1 and with 7 retries. Of the client. */
+	/* How long retries take, for timeout 14 with 1 and with 7 retries. Client's NIC. */
 	{ .name = "retry-time",
 	  .assumption = "Retries end no sooner than 4.096 us x 2^timeout x (retry count + 1), and "
 			"within four times that (IBA 9.7.6.1.3).",
@@ -130,7 +128,7 @@ const struct pr_check pr_checks[] = {
 	  .run = check_retry_time },
 	/*
 	 * WRITEs under way while the peer goes to ERR, to RESET, or is destroyed: its memory, then
-	 * and later. Of the server.
+	 * and later. Server's NIC.
 	 */
 	{ .name = "late-write",
 	  .assumption = "When a queue pair was taken to ERR or RESET, or destroyed, no packet that "
@@ -139,8 +137,8 @@ const struct pr_check pr_checks[] = {
 		       "SHIFT_PACKET_LIFETIME_MS, and tell us.",
 	  .run = check_late_write },
 	/*
-	 * The number that a queue pair expects behind WRITEs of one and of three packets, a READ and an
-	 * atomic, and then in ERR. Of the server.
+	 * The number that a queue pair expects behind WRITEs of one and of three packets, a READ
+	 * and an atomic, and then in ERR. Server's NIC.
 	 */
 	{ .name = "err-psn",
 	  .assumption = "A queue pair tells the sequence number that it expects next, packet by "
@@ -148,12 +146,14 @@ const struct pr_check pr_checks[] = {
 	  .otherwise = "SHIFT could not know from it whether WRITEs and atomics under way were "
 		       "executed: some connections end without that knowledge.",
 	  .run = check_err_psn },
-	/* How long ibv_query_qp() of a queue pair in ERR takes. Of the client. */
+	/* How long ibv_query_qp() of a queue pair in ERR takes. Client's NIC. */
 	{ .name = "psn-cost",
 	  .assumption = "A query of a queue pair in ERR takes less than 10 ms.",
 	  .otherwise = "Moves of many connections that ask for sequence numbers would take long.",
 	  .run = check_psn_cost },
-	/* A long WRITE, then one of eight bytes, which the server's CPU waits for. Of the server. */
+	/*
+	 * A long WRITE, then one of eight bytes, which the server's CPU waits for. Server's NIC.
+	 */
 	{ .name = "log-order",
 	  .assumption =
 		  "A short WRITE is in memory behind the data of WRITEs before it on its queue "
@@ -162,7 +162,7 @@ const struct pr_check pr_checks[] = {
 		       "kind has to stay off.",
 	  .run = check_log_order },
 	/*
-	 * Additions to one word by loopback QPs of two NICs of one host, and of one. Of the client
+	 * Additions to one word by loopback QPs of two NICs of one host, and of one. Client's NIC
 	 * and another NIC of its host.
 	 */
 	{ .name = "atomic-scope",
@@ -171,7 +171,7 @@ const struct pr_check pr_checks[] = {
 	  .otherwise = "Additions would be lost where connections to one word use two NICs, as "
 		       "after a move of some of them.",
 	  .run = check_atomic_scope },
-	/* Unread completions and indices behind RESET, five lives. Of both ends. */
+	/* Unread completions and indices behind RESET, five lives. Either NIC. */
 	{ .name = "reset-reuse",
 	  .assumption =
 		  "After RESET a queue pair begins with index 0; unread completions stay, and "
@@ -179,21 +179,21 @@ const struct pr_check pr_checks[] = {
 	  .otherwise = "Applications that reset queue pairs would see completions of their former "
 		       "life.",
 	  .run = check_reset_reuse },
-	/* LAST_WQE_REACHED, behind all completions; the rest of the shared queue. Of the server. */
+	/* LAST_WQE_REACHED, behind all completions; the rest of the shared queue. Server's NIC. */
 	{ .name = "srq-last",
 	  .assumption = "A queue pair of a shared receive queue raises LAST_WQE_REACHED in ERR, "
 			"behind the completions of all that it took.",
 	  .otherwise = "SHIFT waits for that event before it counts receives: moves of such queue "
 		       "pairs would take a second, as on a sick NIC.",
 	  .run = check_srq_last },
-	/* Empty messages to itself that take receives out of a shared queue. Of the client. */
+	/* Empty messages to itself that take receives out of a shared queue. Client's NIC. */
 	{ .name = "srq-taker",
 	  .assumption = "A loopback QP takes receives out of a shared queue with "
 			"empty messages.",
 	  .otherwise = "Receives cannot be taken back from a ring that has too many; peers of "
 		       "another ring may wait.",
 	  .run = check_srq_taker },
-	/* 256 queue pairs, one after another: when a number comes back. Of the client. */
+	/* 256 queue pairs, one after another: when a number comes back. Client's NIC. */
 	{ .name = "qpn-reuse",
 	  .assumption = "The number of a queue pair that was destroyed is not given out again at "
 			"once.",
@@ -203,7 +203,7 @@ const struct pr_check pr_checks[] = {
 	  .any_nic = true },
 	/*
 	 * Create, modify, destroy, register: medians, and whether four threads do more than one.
-	 * Of the client.
+	 * Client's NIC.
 	 */
 	{ .name = "cmd-cost",
 	  .assumption = "Commands (create, modify, destroy, register) take far less than "
@@ -212,13 +212,13 @@ const struct pr_check pr_checks[] = {
 		       "above the slowest.",
 	  .run = check_cmd_cost,
 	  .any_nic = true },
-	/* The interface that Linux names for the GID (Ethernet). Of the client. */
+	/* The interface that Linux names for the GID (Ethernet). Client's NIC. */
 	{ .name = "netdev",
 	  .assumption = "Linux names the NIC's network interface, whose link can be monitored.",
 	  .otherwise = "SHIFT goes by the NIC's own port events and by heartbeats alone.",
 	  .run = check_netdev,
 	  .any_nic = true },
-	/* The command word of the PCI header. Of the client. */
+	/* The command word of the PCI header. Client's NIC. */
 	{ .name = "bus-master",
 	  .assumption = "Everybody may read the PCI config space, and a NIC that reaches memory is "
 			"master of the bus there.",
@@ -226,7 +226,9 @@ const struct pr_check pr_checks[] = {
 		       "Wrong: the move does not wait for what the NIC may still do; tell us.",
 	  .run = check_bus_master,
 	  .any_nic = true },
-	/* WRITEs between two queue pairs of one NIC, within a partition and across. Of the client. */
+	/*
+	 * WRITEs between two queue pairs of one NIC, within a partition and across. Client's NIC.
+	 */
 	{ .name = "pkey-drops",
 	  .assumption =
 		  "A queue pair sends and takes packets of the partition at its P_Key index, and "
@@ -234,7 +236,10 @@ const struct pr_check pr_checks[] = {
 	  .otherwise = "Traffic that moves could come into another partition, or not arrive: give "
 		       "each tenant NICs of its own.",
 	  .run = check_pkey_drops },
-	/* A peer in RESET, eight WRITEs of which two are signaled, then ERR. Of the client, as all of verbs-. */
+	/*
+	 * A peer in RESET, eight WRITEs of which two are signaled, then ERR. Client's NIC, as in
+	 * all of verbs-.
+	 */
 	{ .name = "verbs-flush",
 	  .assumption =
 		  "A queue pair taken to ERR completes each request without an answer once, in "
@@ -276,7 +281,9 @@ const struct pr_check pr_checks[] = {
 		       "shared receive queues stay driven, and are not protected.",
 	  .run = check_verbs_srq_last,
 	  .any_nic = true },
-	/* An empty WRITE with key 0, to a queue pair that allows WRITEs and to one that does not. */
+	/*
+	 * An empty WRITE with key 0, to a queue pair that allows WRITEs and to one that does not.
+	 */
 	{ .name = "verbs-empty-write",
 	  .assumption = "A WRITE of no bytes needs no key, only the peer's right.",
 	  .otherwise =
@@ -301,7 +308,7 @@ const struct pr_check pr_checks[] = {
 		  "then the program may see ERR.",
 	  .run = check_verbs_state_word,
 	  .any_nic = true },
-	/* What can be made. */
+	/* The extended objects that can be made. */
 	{ .name = "verbs-extended",
 	  .assumption = "A provider that has ibv_cq_ex tells the queue pair's number in it.",
 	  .otherwise =
@@ -309,7 +316,10 @@ const struct pr_check pr_checks[] = {
 		  "and use plain completion queues.",
 	  .run = check_verbs_extended,
 	  .any_nic = true },
-	/* Packets of UC with numbers ahead of what is expected and behind it. Of the client, as all that follow. */
+	/*
+	 * Packets of UC with numbers ahead of the expected one and behind it. Client's NIC, as
+	 * in all that follow.
+	 */
 	{ .name = "uc-order",
 	  .assumption = "A packet of UC that is a message of its own is taken whatever its number, "
 			"and its bytes are there when its completion is (IBA 9.8.2.2.1).",
@@ -317,7 +327,7 @@ const struct pr_check pr_checks[] = {
 		       "its bitmaps would lie: do not use it on this NIC.",
 	  .run = check_uc_order,
 	  .any_nic = true },
-	/* One packet of UC twice, and another. */
+	/* A packet of UC twice, and another. */
 	{ .name = "uc-dup",
 	  .assumption =
 		  "A packet of UC that comes twice is taken once or twice, and what follows is "
@@ -361,7 +371,10 @@ const struct pr_check pr_checks[] = {
 		  "stage.",
 	  .run = check_window_all_qps,
 	  .any_nic = true },
-	/* Packets before, while and after a window is unbound, 40 rounds: memory, from the completion on. */
+	/*
+	 * Packets before, while and after a window is unbound, 40 rounds: memory, from the
+	 * completion on.
+	 */
 	{ .name = "unbind-late",
 	  .assumption =
 		  "When the unbind of a window is complete, nothing is written by its key any "
@@ -393,28 +406,28 @@ const struct pr_check pr_checks[] = {
 		       "take window, or stage.",
 	  .run = check_umr_offset,
 	  .any_nic = true },
-	/* WRITEs under way when the link goes down: that number, and memory. Of the server. */
+	/* WRITEs under way when the link goes down: that number, and memory. Server's NIC. */
 	{ .name = "cut-psn",
 	  .assumption = "When a link goes down in the middle of a WRITE, the expected sequence "
 			"number tells which of its packets are in memory.",
 	  .otherwise = "As of err-psn.",
 	  .run = check_cut_psn,
 	  .link = true },
-	/* PORT_ERR when the link goes down. Of the client. */
+	/* PORT_ERR when the link goes down. Client's NIC. */
 	{ .name = "port-event",
 	  .assumption =
 		  "A port that goes down raises PORT_ERR at once, and says so when it is asked.",
 	  .otherwise = "Detection takes SHIFT_HEARTBEAT_LOSS_MS instead of a millisecond.",
 	  .run = check_port_event,
 	  .any_nic = true },
-	/* A WRITE to itself with the link down. Of the client. */
+	/* A WRITE to itself with the link down. Client's NIC. */
 	{ .name = "loopback-down",
 	  .assumption = "A port that is down delivers nothing, not even to its own NIC.",
 	  .otherwise = "Queue pairs connected to one of the same NIC stay there until their own "
 		       "traffic fails, which is safe, and later.",
 	  .run = check_loopback_down,
 	  .link = true },
-	/* A UD queue pair before, while and after the link is down. Of the client. */
+	/* A UD queue pair before, while and after the link is down. Client's NIC. */
 	{ .name = "ud-survives",
 	  .assumption = "A UD queue pair outlives a link that is down: it stays in RTS, and works "
 			"again afterwards.",
@@ -442,7 +455,7 @@ void pr_note(struct pr_result *r, const char *name, long long value)
 	json_object_set_new(r->evidence, name, json_integer(value));
 }
 
-/* As many digits as anybody reads. */
+/* Notes a number with two digits behind the point. */
 void pr_note_real(struct pr_result *r, const char *name, double value)
 {
 	json_object_set_new(r->evidence, name, json_real((double)(long long)(value * 100) / 100));

@@ -34,7 +34,7 @@ struct pr_link {
 	struct ibv_ah *ud_ah;
 };
 
-/* What every check works with. */
+/* The means of every check. */
 struct probe {
 	struct pr_dev dev;
 	struct pr_peer peer;
@@ -45,10 +45,10 @@ struct probe {
 struct pr_check {
 	const char *name;
 	const char *assumption; /* one sentence */
-	const char *otherwise;	/* what SHIFT, or SDR, does if it fails */
+	const char *otherwise;	/* consequence for SHIFT, or SDR, if it fails */
 	enum pr_verdict (*run)(struct probe *p, struct pr_result *r);
-	bool link;    /* it takes the link down, or finds it down */
-	bool any_nic; /* it needs no rings, so no mlx5 */
+	bool link;    /* the check takes the link down, or finds it down */
+	bool any_nic; /* the check needs no rings, so no mlx5 */
 };
 
 extern const struct pr_check pr_checks[];

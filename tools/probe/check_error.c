@@ -41,7 +41,10 @@ static double longest_ms(const struct pr_end_options *opt)
 	return RETRY_STRETCH * nominal_ms(opt) + RETRY_SLACK_MS;
 }
 
-/* The least of some tries, as a busy host sees an error late. Less than 0: it cannot be told; 0: none came. */
+/*
+ * The least time of some tries, as a busy host sees an error late. Less than 0: it cannot be told;
+ * 0: no error came.
+ */
 static double retry_least_ms(struct probe *p, const struct pr_end_options *opt)
 {
 	double least = retry_ms(p, opt), ms;
@@ -82,21 +85,21 @@ enum pr_verdict check_retry_time(struct probe *p, struct pr_result *r)
 /* ---- late-write ------------------------------------------------------------------------------ */
 
 #define LATE_ROUNDS 9u
-#define LATE_BYTES  (64u << 10) /* of memory, a round */
+#define LATE_BYTES  (64u << 10) /* bytes of memory for a round */
 #define LATE_WRITE  (32u << 10)
-#define LATE_KINDS  16u /* of contents */
+#define LATE_KINDS  16u /* number of different contents */
 #define LATE_AHEAD  64u
-#define LATE_LEAST  128u  /* some of which come when the queue pair has ended */
+#define LATE_LEAST  128u  /* some of them come when the queue pair has ended */
 #define LATE_MS	    1500u /* packets are dead by then */
-#define LATE_SEED   1000u /* of what the peer puts there when the command has come back */
+#define LATE_SEED   1000u /* the pattern that the peer puts there when the command has come back */
 
-/* Behind what other WRITEs of these checks touch. */
+/* Place of a round, behind the memory of these checks' other WRITEs. */
 static uint32_t late_offset(unsigned round)
 {
 	return (round + 1) * LATE_BYTES;
 }
 
-/* Fills the line with WRITEs until the peer has answered, and longer. True: some did not end well. */
+/* Fills the line with WRITEs until the peer has answered, and longer. True: some failed. */
 static bool late_stream(struct probe *p, struct pr_pair *pair, uint32_t roff)
 {
 	uint64_t end_ns = pr_now_ns() + PR_LONG_MS * 1000000ull;
@@ -117,7 +120,7 @@ static bool late_stream(struct probe *p, struct pr_pair *pair, uint32_t roff)
 		pr_post(&pair->mine, &write);
 		posted++;
 	}
-	/* What was under way is tried again until it fails. */
+	/* Requests under way are tried again until they fail. */
 	for (; reaped < posted && pr_wait(&pair->mine, &d, PR_LONG_MS); reaped++)
 		if (!pr_is_good(&d))
 			return true;

@@ -68,7 +68,7 @@ static enum pr_verdict flushes_judge(struct pr_result *r, const struct flushed *
 	return PR_HOLDS;
 }
 
-/* Behind a SEND that waits for a receive, so that nothing of it is acknowledged. */
+/* Posts behind a SEND that waits for a receive, so that none of the requests is acknowledged. */
 static uint16_t stuck_post(struct pr_pair *pair)
 {
 	static const uint8_t opcodes[] = { MLX5_OPCODE_SEND,	   MLX5_OPCODE_RDMA_WRITE,
@@ -179,7 +179,7 @@ enum pr_verdict check_flush_recvs(struct probe *p, struct pr_result *r)
 
 /* ---- flush-late ------------------------------------------------------------------------------ */
 
-/* Of a NOP and a receive that are posted in ERR: how many were flushed, or -1. */
+/* Posts a NOP and a receive in ERR. Returns how many of them were flushed, or -1. */
 static int late_flushes(struct pr_end *end)
 {
 	struct pr_wr nop = { .opcode = MLX5_OPCODE_NOP, .signaled = true };

@@ -148,7 +148,9 @@ int pr_link_up(struct probe *p)
 		return -1;
 	if (!port_becomes(p, true, HAND_S))
 		return pr_fail("the port of %.32s did not come back", p->dev.name);
-	/* who takes it down again before its NIC has told of this, may be told of neither */
+	/*
+	 * a check that takes the port down before its NIC has told of this may be told of neither
+	 */
 	(void)pr_event_wait(&p->dev, IBV_EVENT_PORT_ACTIVE, NULL, UP_EVENT_MS, &at_ns);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Checks of mlx5's indirect keys, a list of parts of other keys that requests change four entries at a time, and of the null key in it:
- * what SDR's backend root is made of.
+ * Checks of mlx5's indirect keys, lists of parts of other keys that requests change four entries
+ * at a time, and of the null key in such a list: SDR's backend root is made of these.
  */
 #include <endian.h>
 #include <errno.h>
@@ -13,15 +13,15 @@
 #include "tools/probe/uc.h"
 
 #define BYTES	64u
-#define PART	4096u	    /* of an entry */
-#define MARK	(64u << 10) /* in the arena, where what goes behind all is written */
+#define PART	4096u	    /* bytes of an entry */
+#define MARK	(64u << 10) /* place in the arena for the packet behind all others */
 #define ENTRIES 8u
 #define FOUR	4u
 
 struct list {
 	struct pr_uc pair;
 	struct ibv_cq *cq;
-	struct ibv_qp *qp; /* of requests that change the list */
+	struct ibv_qp *qp; /* queue pair for requests that change the list */
 	struct ibv_mr *null, *mr;
 	struct mlx5dv_mkey *key;
 };
@@ -73,7 +73,10 @@ static int to_rts(struct list *l, struct pr_dev *dev)
 	return ibv_modify_qp(l->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN) ? -1 : 0;
 }
 
-/* For raw requests. One that binds is as long as ours: libmlx5 leaves room for it. */
+/*
+ * Makes a queue pair for raw requests. A request that binds is as long as ours: libmlx5 leaves
+ * room for it.
+ */
 static int qp_make(struct list *l, struct pr_dev *dev)
 {
 	struct ibv_qp_init_attr_ex init = {
@@ -113,7 +116,10 @@ static void list_close(struct list *l)
 
 /* ---- changed --------------------------------------------------------------------------------- */
 
-/* Four entries from @first on: all of the null key, but the one that is the arena at the entry's own place. ENTRIES: none. */
+/*
+ * Fills four entries from @first on: all with the null key, except @own, which is the arena at the
+ * entry's own place. own == ENTRIES: no exception.
+ */
 static void entries_fill(const struct list *l, uint32_t first, uint32_t own, uint8_t *at)
 {
 	for (uint32_t i = 0; i < FOUR; i++) {
@@ -199,7 +205,7 @@ static int list_open(struct list *l, struct probe *p)
 
 /* ---- written to ------------------------------------------------------------------------------ */
 
-/* What became of a packet to an entry, and of the one behind it. */
+/* The fate of a packet to an entry, and of the packet behind it. */
 struct fate {
 	bool completed, written, next;
 };
@@ -280,7 +286,10 @@ static enum pr_verdict offset_tried(struct probe *p, struct list *l, struct pr_r
 {
 	struct fate low, high, closed, still;
 
-	/* Entry 1 is the arena's; then entry 5, too, by a request for the second four; then no longer. */
+	/*
+	 * Entry 1 is the arena's; then entry 5 is too, by a request for the second four; then no
+	 * longer.
+	 */
 	if (list_begin(l, 1) || list_change(l, FOUR, 5, false) || entry_write(p, l, 1, 1, &low) ||
 	    entry_write(p, l, 5, 2, &high) || list_change(l, FOUR, ENTRIES, false) ||
 	    entry_write(p, l, 5, 3, &closed) || entry_write(p, l, 1, 4, &still))

@@ -212,7 +212,7 @@ static int cost_register(struct pr_dev *dev)
 	return mr && !ibv_dereg_mr(mr) ? 0 : -1;
 }
 
-/* One life of a queue pair. */
+/* Times one life of a queue pair. */
 static int cost_once(struct costs *c)
 {
 	const struct pr_end_options opt = { 0 };
@@ -361,7 +361,7 @@ enum pr_verdict check_netdev(struct probe *p, struct pr_result *r)
 #define PCI_COMMAND	   4
 #define PCI_COMMAND_MASTER 0x04
 
-/* Of a subfunction: its parent's. */
+/* Reads the header; a subfunction's is its parent's. */
 static bool read_config(const char *device, uint8_t header[PCI_HEADER])
 {
 	char path[256];

@@ -24,7 +24,10 @@ static int nop_post(struct pr_end *end)
 
 /* ---- nop-order ------------------------------------------------------------------------------- */
 
-/* Behind a SEND that waits for a receive at the peer: 1, it came too soon; 0; -1. */
+/*
+ * Posts a NOP behind a SEND that waits for a receive at the peer. 1: the NOP completed too soon;
+ * 0; -1.
+ */
 static int nop_behind_send(struct probe *p, struct pr_pair *pair)
 {
 	struct pr_wr send = pr_request(pair, MLX5_OPCODE_SEND, PR_OUT, 0, 64);
@@ -44,7 +47,7 @@ static int nop_behind_send(struct probe *p, struct pr_pair *pair)
 	return rc ? rc : early;
 }
 
-/* Behind a READ of many packets: 1, its data were not there; 0; -1. */
+/* Posts a NOP behind a READ of many packets. 1: the READ's data were not there; 0; -1. */
 static int nop_behind_read(struct probe *p, struct pr_pair *pair, uint32_t seed)
 {
 	struct pr_wr read = pr_request(pair, MLX5_OPCODE_RDMA_READ, 0, PR_OUT, READ_BYTES);
@@ -88,7 +91,8 @@ enum pr_verdict check_nop_order(struct probe *p, struct pr_result *r)
 /* ---- fence ----------------------------------------------------------------------------------- */
 
 /*
- * READ, and a WRITE with the fence flag over what is read: 1, some of the new bytes were read; 0; -1.
+ * Posts a READ, and a WRITE with the fence flag over its source. 1: the READ got some of the new
+ * bytes; 0; -1.
  */
 static int fence_round(struct probe *p, struct pr_pair *pair, uint32_t seed)
 {

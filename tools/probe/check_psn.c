@@ -8,16 +8,16 @@
 #include "tools/probe/pair.h"
 
 #define PSN_MASK 0xffffffu
-#define TARGET	 (64u << 10) /* of WRITEs, behind what other checks touch early */
+#define TARGET	 (64u << 10) /* place of WRITEs, behind the memory that other checks touch early */
 
-/* What is executed one after the other, and how many packets that is. */
+/* The steps, executed one after the other, and the number of packets of each. */
 enum psn_step { STEP_WRITE_1, STEP_WRITE_3, STEP_EMPTY, STEP_READ_2, STEP_ADD, STEPS };
 static const char *const step_names[STEPS] = { "a WRITE of 1 packet", "a WRITE of 3 packets",
 					       "a WRITE of no bytes", "a READ of 2 packets",
 					       "a fetch-and-add" };
 static const uint32_t step_packets[STEPS] = { 1, 3, 1, 2, 1 };
 
-/* What both ends said that they can, as pr_end_connect() takes it. */
+/* The smaller MTU of both ends, as pr_end_connect() takes it. */
 static uint32_t mtu_of(const struct probe *p, const struct pr_pair *pair)
 {
 	uint32_t mine = p->dev.port.active_mtu, peers = pair->peer.mtu;
@@ -122,9 +122,9 @@ enum pr_verdict check_err_psn(struct probe *p, struct pr_result *r)
 /* ---- cut-psn --------------------------------------------------------------------------------- */
 
 #define CUT_BYTES (64u << 10)
-#define CUT_KINDS 16u		/* of contents: PR_OUT is full of them */
-#define CUT_SLOTS 8u		/* of the peer's memory */
-#define CUT_AT	  (PR_OUT / 2u) /* where they begin */
+#define CUT_KINDS 16u		/* number of different contents, which fill PR_OUT */
+#define CUT_SLOTS 8u		/* slots in the peer's memory */
+#define CUT_AT	  (PR_OUT / 2u) /* place where the slots begin */
 #define CUT_AHEAD 32u
 #define CUT_SEED  2000u
 

@@ -281,7 +281,7 @@ enum pr_verdict check_scatter(struct probe *p, struct pr_result *r)
 
 /* ---- atomics --------------------------------------------------------------------------------- */
 
-/* What was there comes back: 1, not so; 0; -1. */
+/* Runs an atomic on a word. 1: the old value that comes back is wrong; 0; -1. */
 static int atomic_run(struct probe *p, struct pr_pair *pair, uint8_t opcode, uint64_t add,
 		      uint64_t compare, uint64_t expected)
 {

@@ -82,13 +82,13 @@ static long long adds_missing(struct probe *p, struct pr_dev *one, struct pr_dev
 		if (!rc && b.reaped < ADDS)
 			rc = adder_step(p, &b);
 	}
-	/* What a NIC has under way is written when its queue pair is destroyed. */
+	/* Atomics under way in a NIC are written when their queue pair is destroyed. */
 	adder_close(&a);
 	adder_close(&b);
 	return rc ? -1 : 2ll * ADDS - (long long)__atomic_load_n(word_of(p), __ATOMIC_SEQ_CST);
 }
 
-/* Does the NIC say that its atomics of 8 bytes are atomic to all? */
+/* True if the NIC says that its atomics of 8 bytes are atomic to all. */
 static bool says_global(const struct pr_dev *dev)
 {
 	struct ibv_device_attr_ex attr = { .comp_mask = 0 };

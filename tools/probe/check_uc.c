@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Checks of what SDR assumes of UC: between two queue pairs of one NIC, since the numbers of packets, and what is posted, stand here
- * for a network that loses, doubles and reorders.
+ * Checks of SDR's assumptions about UC, between two queue pairs of one NIC: packet numbers and
+ * requests stand here for a network that loses, doubles and reorders.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "tools/probe/uc.h"
 
 #define BYTES  64u
-#define PLACES (64u << 10) /* of the arena: packets go to places of their own below */
+#define PLACES (64u << 10) /* bytes of the arena below which each packet has a place of its own */
 
 typedef enum pr_verdict run_fn(struct probe *p, struct pr_uc *pair, struct pr_result *r);
 
@@ -35,7 +35,10 @@ static bool is_there(const struct probe *p, uint32_t imm, uint32_t at)
 
 /* ---- uc-order -------------------------------------------------------------------------------- */
 
-/* Ahead of what B expects, as if others had been lost; and behind, as if these were the others, late. */
+/*
+ * First numbers of runs: one ahead of B's expected number, as if others had been lost; one behind
+ * it, as if these were the others, late.
+ */
 static const uint32_t runs[] = { UC_PSN, UC_PSN + 100, UC_PSN + 50 };
 
 enum { RUNS = sizeof(runs) / sizeof(runs[0]), RUN = 4 };
@@ -44,7 +47,7 @@ struct order {
 	unsigned taken[RUNS], no_payload;
 };
 
-/* One at a time: when its completion is there, its bytes must be. */
+/* Sends packets singly: when the completion is there, the bytes must be. */
 static int order_run(struct probe *p, struct pr_uc *pair, unsigned run, struct order *o)
 {
 	struct pr_uc_seen seen = { .last = true };
@@ -125,7 +128,7 @@ enum pr_verdict check_uc_dup(struct probe *p, struct pr_result *r)
 
 /* ---- uc-dry ---------------------------------------------------------------------------------- */
 
-/* What Linux counts of packets that found no receive; -1: nothing. */
+/* Linux' count of packets that found no receive; -1: no count. */
 static long long out_of_buffer(const struct probe *p)
 {
 	long long value = -1;
@@ -253,7 +256,7 @@ struct rate {
 	unsigned posted, left, came;
 };
 
-/* As a program does it: sends, completions of both kinds, receives anew. */
+/* Works like a program: sends, completions of both kinds, receives anew. */
 static int rate_step(struct pr_uc *pair, struct rate *x)
 {
 	struct ibv_wc wc[RATE_BURST];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What providers do that SHIFT's ledger engine must know: by plain verbs and on one NIC, between two of its
- * queue pairs, so that it can be asked of any vendor's. What is found is evidence; the verdict says
- * whether SHIFT does best there.
+ * Checks of provider behavior that SHIFT's ledger engine must know. Plain verbs between two queue
+ * pairs of one NIC, so that any vendor's NIC can be asked. The findings are evidence; the verdict
+ * says whether SHIFT does best there.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 #include "tools/probe/plain.h"
 
 #define BYTES	64u
-#define LONG_MS 3000u /* for what must come */
-#define CALM_MS 200u  /* for what may come */
+#define LONG_MS 3000u /* wait for completions that must come */
+#define CALM_MS 200u  /* wait for completions that may come */
 #define MARKER	1000u
 #define ASKED	8u
 
@@ -339,7 +339,7 @@ static enum pr_verdict state_word_run(struct pr_plain *pair, struct pr_result *r
 
 	if (pr_plain_state(&pair->a, IBV_QPS_ERR))
 		return PR_CANNOT_TELL;
-	pair->a.qp->state = IBV_QPS_RTS; /* what libibverbs wrote there */
+	pair->a.qp->state = IBV_QPS_RTS; /* the state that libibverbs wrote there */
 	pr_plain_look(pair->a.scq, ASKED - 1, LONG_MS, &hidden);
 	pair->a.qp->state = IBV_QPS_ERR;
 	pr_plain_look(pair->a.scq, ASKED - 1, hidden.n < ASKED ? CALM_MS : 0, &rest);

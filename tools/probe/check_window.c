@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Checks of memory windows of type 1, by which SDR opens a buffer to packets of UC, and closes it. */
+/*
+ * Checks of memory windows of type 1. SDR opens a buffer to packets of UC, and closes it, by such
+ * windows.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +12,12 @@
 
 #define BYTES  64u
 #define WINDOW (16u << 10)
-#define MARK   (64u << 10) /* in the arena, where what goes behind all is written */
+#define MARK   (64u << 10) /* place in the arena for the packet behind all others */
 
-/* Whoever binds is connected to itself in SDR; here its B has nothing to do. */
+/*
+ * A window and its queue pairs. In SDR the binding one is connected to itself; here its B has
+ * nothing to do.
+ */
 struct window {
 	struct pr_uc binder, pair;
 	struct ibv_mr *mr;
@@ -83,7 +89,10 @@ static struct pr_uc_write packet_by(const struct pr_uc *pair, uint32_t imm, uint
 
 /* ---- window-all-qps -------------------------------------------------------------------------- */
 
-/* What came by this pair: of a packet by the window's key, and one behind it by the arena's. */
+/*
+ * Sends two packets over this pair, by the window's key and by the arena's behind it. True if both
+ * came.
+ */
 static int came_by(struct probe *p, struct window *w, struct pr_uc *pair, uint32_t imm)
 {
 	struct pr_uc_write write = packet_by(pair, imm, w->mw->rkey);
@@ -138,7 +147,7 @@ enum { LATE_ROUNDS = 40, LATE_BEFORE = 24, LATE_AFTER = 8, LATE_ALL = LATE_BEFOR
 
 struct late {
 	unsigned rounds, taken, changed;
-	bool stopped; /* what goes behind does not arrive */
+	bool stopped; /* the packet behind all others did not arrive */
 };
 
 static int late_send(struct window *w, uint32_t first, uint32_t n, uint32_t key)
@@ -153,8 +162,8 @@ static int late_send(struct window *w, uint32_t first, uint32_t n, uint32_t key)
 }
 
 /*
- * Packets are under way while the window is unbound, and others follow. When the unbind is complete the buffer is somebody
- * else's.
+ * Unbinds the window while packets are under way, and sends others. When the unbind is complete
+ * the buffer is somebody else's.
  */
 static int late_round(struct probe *p, struct window *w, struct late *l)
 {

@@ -27,7 +27,7 @@ void pr_pattern_fill(uint8_t *at, uint32_t len, uint32_t seed)
 		at[i] = pattern_byte(i, seed);
 }
 
-/* From the end: what comes last is looked at first. */
+/* Compares from the end: the bytes that arrive last are looked at first. */
 bool pr_pattern_is(const uint8_t *at, uint32_t len, uint32_t seed)
 {
 	const volatile uint8_t *seen = at;

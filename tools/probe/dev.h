@@ -29,7 +29,7 @@ struct pr_dev {
 int pr_dev_open(struct pr_dev *dev, const char *name, int gid_index);
 void pr_dev_close(struct pr_dev *dev);
 bool pr_dev_ethernet(const struct pr_dev *dev);
-/* What a report says of a host: no names, no addresses. */
+/* A host's description for the report: no names, no addresses. */
 json_t *pr_dev_describe(const struct pr_dev *dev);
 
 /* Bytes that no other seed has at the same place. */

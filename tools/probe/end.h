@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* One end of a connection: a queue pair with its completion queue; and events. */
+/* An end of a connection: a queue pair with its completion queue; and events. */
 #ifndef PROBE_END_H
 #define PROBE_END_H
 
@@ -28,7 +28,7 @@ struct pr_end {
 	struct ibv_srq *srq; /* not its own */
 	struct mlx5dv_qp dvq;
 	struct mlx5dv_cq dvc;
-	uint16_t post, published; /* in units of 64 bytes: each request here has one */
+	uint16_t post, published; /* counted in units of 64 bytes: each request here has one */
 	uint32_t bf_offset, ci, psn;
 	uint16_t pkey_index;
 };
@@ -43,7 +43,7 @@ struct pr_end_options {
 int pr_end_make(struct pr_end *end, struct pr_dev *dev, const struct pr_end_options *opt);
 void pr_end_free(struct pr_end *end);
 void pr_end_addr(const struct pr_end *end, struct pr_addr *addr);
-/* From RESET to RTR, and to RTS unless @opt is NULL. */
+/* Goes from RESET to RTR, and to RTS unless @opt is NULL. */
 int pr_end_connect(struct pr_end *end, const struct pr_addr *peer,
 		   const struct pr_end_options *opt);
 int pr_end_connect_self(struct pr_end *end, const struct pr_end_options *opt);
@@ -52,7 +52,10 @@ int pr_end_recv(struct pr_end *end, uint32_t n, uint32_t off, uint32_t len);
 void pr_ah_fill(const struct pr_dev *dev, const union ibv_gid *gid, uint32_t lid,
 		struct ibv_ah_attr *ah);
 struct ibv_srq *pr_srq_make(struct pr_dev *dev);
-/* Reads events until one of this type (and of this QP, where @qp is not NULL) comes: its time. */
+/*
+ * Reads events until one of this type (and of this QP, where @qp is not NULL) comes; at_ns is its
+ * time.
+ */
 int pr_event_wait(struct pr_dev *dev, enum ibv_event_type type, const struct ibv_qp *qp,
 		  unsigned timeout_ms, uint64_t *at_ns);
 void pr_events_clear(struct pr_dev *dev);

@@ -197,7 +197,7 @@ static int serve(const struct options *o)
 	return rc;
 }
 
-/* What the peer is: its description, or NULL. */
+/* Asks the peer for its description, or returns NULL. */
 static json_t *meet(struct probe *p)
 {
 	json_t *said = pr_ask(&p->peer, "{s:s}", "op", "describe"), *host = NULL;
@@ -323,7 +323,7 @@ static int drive(const struct options *o)
 	return rc;
 }
 
-/* What is tried is the NIC, not SHIFT: where its library stands in, it steps aside. */
+/* Starts anew without SHIFT, if its library stands in: the test is of the NIC. */
 static void without_shift(char **argv)
 {
 	const char *disabled = getenv("SHIFT_DISABLE");

@@ -6,7 +6,7 @@
 #include "tools/probe/check.h"
 #include "tools/probe/pair.h"
 
-#define PAUSES 10u /* of a busy host, one after the other */
+#define PAUSES 10u /* pauses of a busy host, one after the other */
 
 static json_t *connect_question(const struct pr_pair *pair)
 {
@@ -20,7 +20,7 @@ static json_t *connect_question(const struct pr_pair *pair)
 	return question;
 }
 
-/* Its own number may have changed since: the first sequence number does with each RESET. */
+/* Connects. The end's own first sequence number may have changed since: it does with each RESET. */
 static int pair_connect(struct probe *p, struct pr_pair *pair)
 {
 	json_t *answer = pr_send(&p->peer, connect_question(pair)) ? NULL : pr_receive(&p->peer);
@@ -62,7 +62,7 @@ int pr_pair_reconnect(struct probe *p, struct pr_pair *pair)
 	return pair_connect(p, pair);
 }
 
-/* What the check has said of itself stays. */
+/* Closes the pair, and keeps the check's own sentence. */
 void pr_pair_close(struct probe *p, struct pr_pair *pair)
 {
 	char said[PR_WHY_MAX];
@@ -118,7 +118,7 @@ int pr_peer_has(struct probe *p, uint32_t off, uint32_t len, uint32_t seed)
 	return has;
 }
 
-/* ---- traffic that a check begins with ---------------------------------------------------------- */
+/* ---- traffic that a check begins with -------------------------------------------------------- */
 
 int pr_peer_stop(struct probe *p, unsigned slot, const char *how)
 {
@@ -148,7 +148,7 @@ int pr_pair_open_good(struct probe *p, struct pr_pair *pair, unsigned slot,
 			return -1;
 		if (!pr_pair_good(pair))
 			return 0;
-		ended = pair->mine.ci; /* it has completed, with an error */
+		ended = pair->mine.ci; /* WRITE completed, with an error */
 		pr_pair_close(p, pair);
 	}
 	return -1;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What all files of the probe use: why something failed, and the time. */
+/* The shared parts of all files of the probe: the reason of a failure, and the time. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
 
 #include "tools/probe/probe.h"
 
-/* Of the thread that failed. */
+/* Reason, kept for the thread that failed. */
 static _Thread_local char why[PR_WHY_MAX];
 
 int pr_fail(const char *fmt, ...)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What was found, for people and for programs. */
+/* The findings, for people and for programs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What was found, as a table and as JSON. */
+/* The findings, as a table and as JSON. */
 #ifndef PROBE_REPORT_H
 #define PROBE_REPORT_H
 

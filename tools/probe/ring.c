@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Rings as mlx5dv.h lays them out. Each request takes one unit of 64 bytes, so indices count requests.
- * From the PRM's doorbell rules: request, then record, then register.
+ * Rings as mlx5dv.h lays them out. Each request takes one unit of 64 bytes, so indices count
+ * requests. By the PRM's doorbell rules: request, then record, then register.
  */
 #include <endian.h>
 #include <stdio.h>
@@ -61,7 +61,10 @@ static uint8_t *lay_data(const struct pr_end *end, uint8_t *at, const struct pr_
 	return at + sizeof(struct mlx5_wqe_data_seg);
 }
 
-/* The half that says whose request it is comes last: who reads ahead finds all of it, or nothing. */
+/*
+ * Writes the half with the queue pair and index last: a NIC that reads ahead finds all of the
+ * request, or nothing.
+ */
 static void lay_ctrl(struct mlx5_wqe_ctrl_seg *at, const struct mlx5_wqe_ctrl_seg *ctrl)
 {
 	uint64_t half[2];
@@ -86,7 +89,7 @@ uint16_t pr_lay(struct pr_end *end, const struct pr_wr *wr)
 	return end->post++;
 }
 
-/* Behind control and remote address: a WRITE's. */
+/* Patches a WRITE, whose data segment is behind control and remote address. */
 void pr_patch_source(struct pr_end *end, uint16_t index, uint32_t off)
 {
 	struct mlx5_wqe_data_seg *data = (void *)(slot_of(end, index) + 32);
@@ -169,7 +172,10 @@ bool pr_next(struct pr_end *end, struct pr_done *done)
 	return true;
 }
 
-/* Spins for a while, as what comes at once is what most checks look at; then leaves the core to others. */
+/*
+ * Spins for a while, as most checks look at completions that come at once; then leaves the core to
+ * others.
+ */
 bool pr_waiting(const struct pr_end *end, uint32_t n, unsigned timeout_ms)
 {
 	uint64_t begin = pr_now_ns(), now = begin;

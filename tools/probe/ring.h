@@ -12,18 +12,18 @@ struct pr_wr {
 	uint8_t opcode; /* MLX5_OPCODE_ */
 	bool signaled;
 	bool send_fence; /* IBV_SEND_FENCE */
-	uint32_t off;	 /* of what is here, in the arena */
+	uint32_t off;	 /* place of the local bytes in the arena */
 	uint32_t len;
 	uint64_t raddr;
 	uint32_t rkey;
-	uint64_t add, compare; /* atomics: what is added or swapped in; what it is compared with */
+	uint64_t add, compare; /* atomics: value to add or swap in; value to compare with */
 };
 
 struct pr_done {
-	uint8_t opcode, format, syndrome, vendor; /* MLX5_CQE_; bits of inline data; of errors */
+	uint8_t opcode, format, syndrome, vendor; /* MLX5_CQE_; bits of inline data; error codes */
 	uint16_t index;
 	uint32_t bytes;
-	uint8_t data[64]; /* that came in the completion, if format says so */
+	uint8_t data[64]; /* bytes that came in the completion, if format says so */
 };
 
 /* Lays a request into the ring, without a word to the NIC: its index. */
