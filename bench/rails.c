@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * rails: two processes with queue pairs on each of N NICs to the same NIC of the other. Either streams
- * of WRITEs, some queue pairs to a stream, counted when the runner asks; or all-reduces, as a ring of two:
- * each rail has its slice of the array, of which either process sums up one half. Every sum is checked.
+ * rails: two processes with queue pairs on each of N NICs to the same NIC of the other. Either
+ * streams of WRITEs, some queue pairs to a stream, counted when the runner asks; or all-reduces,
+ * as a ring of two: each rail has its slice of the array, and each process sums up one half of it.
+ * Every sum is checked.
  */
 #include "tests/lib/pair.h"
 
@@ -18,7 +19,7 @@ enum {
 	RAILS_MAX = 8,
 	CONNS_MAX = 2048,
 	PIECE = 4096,
-	OUTSTANDING = 2, /* of a queue pair's WRITEs */
+	OUTSTANDING = 2, /* most WRITEs of a queue pair */
 	CALM_US = 200,	 /* no completion: the NICs are the bottleneck, not this loop */
 	ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
 };
@@ -29,7 +30,7 @@ static struct rail {
 	struct nic nic;
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
-	uint32_t *mem; /* the slice, then what comes of the peer's */
+	uint32_t *mem; /* slice, then the peer's part */
 } rails[RAILS_MAX];
 static struct conn conns[CONNS_MAX]; /* rail by rail */
 static int n_rails = 2, per_rail, streams = 1;
@@ -161,7 +162,7 @@ static void await_done(void)
 
 /* ---- streams -------------------------------------------------------------------------------- */
 
-/* Of each stream, those of the first rail first. */
+/* Prints the count of each stream, those of the first rail first. */
 static void mark(void)
 {
 	printf("MARK %" PRIu64, now_ns());

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A program over plain verbs that obeys its driver (bench/bystanders.py) line by line, checks every byte that it gets, and
- * tells what each of its objects saw. The driver draws what happens; nothing here is random, and nothing tells a time.
+ * A program over plain verbs that obeys its driver (bench/bystanders.py) line by line, checks
+ * every byte that it gets, and tells what each of its objects saw. The driver draws the events;
+ * nothing here is random, and nothing tells a time.
  */
 #ifndef BYSTANDERS_H
 #define BYSTANDERS_H
@@ -29,7 +30,7 @@ enum {
 	LOG = 1 << 16
 };
 
-#define RECEIVE (1ull << 63) /* of a work request's id */
+#define RECEIVE (1ull << 63) /* flag in a work request's id */
 
 /* The zones of an end's memory. */
 enum zone { ZONE_SEND, ZONE_RECV, ZONE_TARGET, ZONE_SOURCE, ZONE_LOCAL, ZONE_COUNTER, ZONES };
@@ -39,7 +40,7 @@ struct context {
 	struct ibv_pd *pd;
 	union ibv_gid gid;
 	uint16_t lid;
-	int gid_index; /* as the program knows it: a follower looks again when it is told */
+	int gid_index; /* index that the program knows; a follower looks again at an event */
 };
 
 struct channel {
@@ -70,14 +71,14 @@ struct address {
 	union ibv_gid gid;
 };
 
-/* What an end saw, in its order. */
+/* Completions that an end saw, in its order. */
 struct seen {
 	char text[LOG];
 	size_t len;
 	unsigned int n;
 };
 
-/* One end of a connection, or of a pair of datagram queue pairs. */
+/* An end of a connection, or of a pair of datagram queue pairs. */
 struct end {
 	struct ibv_qp *qp;
 	struct ibv_ah *ah;
@@ -110,7 +111,8 @@ extern struct end *ends[ENDS];
 /* main.c */
 void reply(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void wrong(const char *format, ...) __attribute__((format(printf, 1, 2))); /* a byte or an order */
-void odd(const char *format, ...) __attribute__((format(printf, 1, 2))); /* what stock never does */
+/* tells things that stock never does */
+void odd(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void must(bool ok, const char *what);
 int number(const char *word);
 double now_s(void);

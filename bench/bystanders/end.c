@@ -165,7 +165,7 @@ static int end_make_ah(struct end *e)
 	return e->ah ? 0 : errno;
 }
 
-/* connect ID QPN PSN RKEY ADDR LID GID TIMEOUT: the program ends at the first answer that is not 0 */
+/* connect ID QPN PSN RKEY ADDR LID GID TIMEOUT: stops at the first answer that is not 0 */
 void end_connect(char **word)
 {
 	struct end *e = end_at(word[0]);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Asynchronous events, by the driver's names of what they are about. The program follows a GID that moves. */
+/*
+ * Asynchronous events, with the driver's names of their objects. The program follows a GID that
+ * moves.
+ */
 #include "bystanders.h"
 
 #include <errno.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * bystanders SOCKET: connects to the driver's socket and obeys its lines. Each is answered by lines of which the last one
- * begins with '='. A wrong byte, a message that comes twice or completions out of order are told at once, by a line "WRONG ...".
+ * bystanders SOCKET: connects to the driver's socket and obeys its lines. Lines answer each of
+ * them; the last one begins with '='. A wrong byte, a message that comes twice or completions out
+ * of order are told at once, by a line "WRONG ...".
  */
 #include "bystanders.h"
 
@@ -59,7 +60,7 @@ void odd(const char *format, ...)
 	va_end(args);
 }
 
-/* Of the program's own means only: what a verb answers is told, and ends nothing. */
+/* Ends the program if its own means fail. A verb's answer is told instead, and ends nothing. */
 void must(bool ok, const char *what)
 {
 	if (ok)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Contexts, completion channels, completion queues and shared receive queues: they are made, and they go. */
+/*
+ * Contexts, completion channels, completion queues and shared receive queues: their making, and
+ * their end.
+ */
 #include "bystanders.h"
 
 #include <errno.h>

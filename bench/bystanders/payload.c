@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The bytes: each message tells who sent it and what number it has, and the rest follows from that. A message that completes a
- * receive also tells how many WRITEs came directly before it: they must be in memory by then.
+ * The bytes of messages. Each message tells its sender and its number, and the rest follows from
+ * that. A message that completes a receive also tells how many WRITEs came directly before it:
+ * they must be in memory by then.
  */
 #include "bystanders.h"
 
@@ -40,7 +41,7 @@ void payload_fill(uint8_t *at, const struct end *e, uint32_t seq, uint32_t len, 
 	fill(at, &h);
 }
 
-/* What the peer's READs find. */
+/* Fills the memory that the peer's READs find. */
 void payload_fill_source(struct end *e)
 {
 	for (uint32_t seq = 0; seq < SLOTS; seq++) {
@@ -76,7 +77,10 @@ static void check_writes(struct end *e, const struct header *last)
 	}
 }
 
-/* at: the memory of the receive. A WRITE with immediate has brought its bytes elsewhere. */
+/*
+ * Checks a message. at: the memory of the receive. A WRITE with immediate has brought its bytes
+ * elsewhere.
+ */
 void payload_arrived(struct end *e, const struct ibv_wc *wc, const uint8_t *at)
 {
 	struct header h = { e->unit, !e->side, 0, wc->byte_len, 0 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* What a context answers to a program that asks it, or makes objects and destroys them. */
+/* A context's answers to a program that asks it, or makes objects and destroys them. */
 #include "bystanders.h"
 
 #include <errno.h>

@@ -153,7 +153,10 @@ static bool end_is_settled(const struct end *e)
 	return true;
 }
 
-/* ID:SENDS:RECEIVES, numbers of completions since the last "seen"; "x": all that must come; "-": any */
+/*
+ * True if a target is reached: ID:SENDS:RECEIVES, numbers of completions since the last "seen";
+ * "x": all that must come; "-": any.
+ */
 static bool is_reached(const char *target)
 {
 	int id;

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * control: what the control verbs cost, and what many queue pairs cost. Two processes connect --qps
- * queue pairs; both time each verb, and say how long the whole set-up took. They rest until the runner
- * ends them, and take everything down again. With --roomy-cqs a completion queue has a place for each
- * request of its queue pairs, else for fewer.
+ * control: measures the cost of control verbs, and of many queue pairs. Two processes connect
+ * --qps queue pairs; both time each verb, and say how long the whole set-up took. They rest until
+ * the runner ends them, and take everything down again. With --roomy-cqs a completion queue has a
+ * place for each request of its queue pairs, else for fewer.
  *
- * One line for each verb, all times in ns. unqueued: less the time in which the calling thread could have
- * run and other work had the cores; cpu: in which it ran; faults and sleeps: page faults, and how often
- * it had to wait, per call:
- * VERB|name|calls|median|mean|unqueued median|cpu median|faults|sleeps
+ * One line for each verb, all times in ns. unqueued: without the time in which the calling thread
+ * could have run and other work had the cores; cpu: the time in which it ran; faults and sleeps:
+ * page faults and waits, per call: VERB|name|calls|median|mean|unqueued median|cpu
+ * median|faults|sleeps
  *
- * Told to "post" meanwhile, the client posts a WRITE on each queue pair, and says when (CLOCK_MONOTONIC) the
- * first, the median and the last of them completed:
- * FLOWS|queue pairs|first|median|last
- * Told "regions MS", an end registers REGIONS regions and deregisters them, each at once or, where MS is not 0, all of them so much
- * later; and says what both verbs took.
+ * Told to "post" meanwhile, the client posts a WRITE on each queue pair, and says when
+ * (CLOCK_MONOTONIC) the first, the median and the last of them completed: FLOWS|queue
+ * pairs|first|median|last Told "regions MS", an end registers REGIONS regions and deregisters
+ * them, each at once or, where MS is not 0, all of them that much later; and says the times of
+ * both verbs.
  */
 #include "tests/lib/pair.h"
 
@@ -33,10 +33,10 @@ enum {
 	CQ_ROOMY = QPS_OF_A_CQ * (SEND_WR + RECV_WR),
 	CQ_SMALL = 256,
 	SPACE = 65536,
-	LOOK_US = 50, /* the cores are few: who only looks takes them from those who work */
+	LOOK_US = 50, /* the cores are few: a thread that only looks takes them from others */
 	CALLS_MAX = 1 << 17,
 	REGIONS = 500,
-	REGIONS_US = 2000, /* between two: longer than a thread naps that was woken */
+	REGIONS_US = 2000, /* pause between two: longer than a thread naps that was woken */
 	ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
 };
 
@@ -72,7 +72,7 @@ struct timed {
 	uint64_t faults, sleeps;
 };
 
-/* Of the calling thread. */
+/* A moment of the calling thread. */
 struct instant {
 	uint64_t ns, queued_ns, cpu_ns, faults, sleeps;
 };
@@ -85,7 +85,7 @@ struct end {
 
 static struct timed timed[VERB_COUNT];
 static int schedstat;
-static bool one_region; /* for all queue pairs, instead of one for each */
+static bool one_region; /* all queue pairs share one region */
 static int cq_size = CQ_SMALL;
 static struct nic nic;
 static struct end *ends;
@@ -127,7 +127,7 @@ static void times_init(void)
 	must(schedstat >= 0, "/proc/thread-self/schedstat");
 }
 
-/* In line for a core, so far: the second of the figures there. */
+/* Time spent in line for a core, so far: the second of the figures there. */
 static uint64_t queued_ns(void)
 {
 	char text[96] = "";
@@ -162,7 +162,7 @@ static uint32_t narrow(uint64_t ns)
 	return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
 }
 
-/* It may have been in line between two readings that are not of the verb. */
+/* Subtracts the time in line, which may lie between two readings and outside the verb. */
 static uint64_t less(uint64_t ns, uint64_t queued)
 {
 	return ns > queued ? ns - queued : 0;
@@ -442,7 +442,10 @@ static void region_end(struct ibv_mr *mr)
 	must_zero(ret, "ibv_dereg_mr");
 }
 
-/* Threads that were woken have time to fall asleep again between two calls, as beside a program that works. */
+/*
+ * Times registrations. Threads that were woken can fall asleep again between two calls, as beside
+ * a program that works.
+ */
 static void regions(unsigned int live_ms)
 {
 	static struct ibv_mr *mrs[REGIONS];

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Many instances against one store: each has a handle (so a connection) and records of its own, as a
- * rank has, and does what the introduction does: batches of put and get, the missing ones asked
- * again after a pause that doubles; then renewals. Threads carry the instances; no NIC is involved.
+ * kv_scale: many instances against one store. Each has a handle (so a connection) and records of
+ * its own, as a rank has, and does the introduction's work: batches of put and get, the missing
+ * ones asked again after a pause that doubles; then renewals. Threads carry the instances; no NIC
+ * is involved.
  *
- * usage: kv_scale URL INSTANCES QPS RENEWALS THREADS [SECRET_FILE]
- * Prints one line of JSON. RENEWALS: how often each record is put again.
+ * usage: kv_scale URL INSTANCES QPS RENEWALS THREADS [SECRET_FILE] Prints one line of JSON.
+ * RENEWALS: how often each record is put again.
  */
 #include <errno.h>
 #include <inttypes.h>

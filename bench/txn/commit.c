@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * One transaction in FORD's batches: CAS and READ of what is to be written, READ of the rest (one round trip);
- * READ of the locks and versions of the rest; log and record to the replicas; record and unlocking WRITE
- * to the server that has the lock. Every server has every record.
+ * A transaction in FORD's batches: CAS and READ of the records to write, READ of the rest (one
+ * round trip); READ of the locks and versions of the rest; log and record to the replicas; record
+ * and unlocking WRITE to the server that has the lock. Every server has every record.
  */
 #include "bench/txn/txn.h"
 
 #include <string.h>
 
-/* In the memory of the connection to the record's own server, or to a replica: one of each. */
+/* Local memory of the connection to the record's own server, or to a replica: one of each. */
 struct local {
 	struct {
 		uint64_t old;
@@ -72,7 +72,7 @@ void txn_reach(struct txn *txn, uint32_t record, bool write)
 
 /* ---- lock and read -------------------------------------------------------------------------- */
 
-/* One after the other: each call waits for its end. */
+/* Locks one after the other: each call waits for its end. */
 static bool lock_by_uid(struct worker *w)
 {
 	for (int i = 0; i < w->txn.n; i++) {
@@ -111,7 +111,8 @@ static bool lock_and_read(struct worker *w)
 }
 
 /*
- * Is everything locked, and nothing that is only read locked by others? New values begin as the old ones.
+ * True if everything is locked, and no record that is only read is locked by others. New values
+ * begin as the old ones.
  */
 static bool all_taken(struct worker *w)
 {
@@ -130,7 +131,7 @@ static bool all_taken(struct worker *w)
 	return all;
 }
 
-/* What was only read must not have been written since, nor be locked. */
+/* Checks records that were only read: none may have been written since, or be locked. */
 static bool validate(struct worker *w, bool *valid)
 {
 	struct txn *txn = &w->txn;

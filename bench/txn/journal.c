@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* What a worker did and saw: an entry for each record of what was committed or ended in doubt. */
+/*
+ * The acts and sights of a worker: an entry for each record that was committed or ended in doubt.
+ */
 #include "bench/txn/txn.h"
 
 #include <fcntl.h>
@@ -7,7 +9,7 @@
 #include <unistd.h>
 
 struct entry {
-	uint64_t worker, attempt, time_ns; /* of CLOCK_MONOTONIC, at its end */
+	uint64_t worker, attempt, time_ns; /* time of the end, by CLOCK_MONOTONIC */
 	uint32_t record;
 	uint8_t outcome, phase, write, type;
 	uint64_t lock, version;
@@ -21,7 +23,10 @@ void journal_open(struct worker *w, const char *path)
 	must(w->journal >= 0, path);
 }
 
-/* Of what aborted nothing is in memory. The lock is the one it takes, not the one it saw. */
+/*
+ * Notes an outcome, except an abort, which leaves nothing in memory. The lock is the one that the
+ * worker takes, not the one that it saw.
+ */
 void journal_note(struct worker *w, enum outcome outcome)
 {
 	struct entry entries[SET_MAX];

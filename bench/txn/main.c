@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- *   txn -s -p PORT -b WORKLOAD -c WORKERS -a BLOCKS -o FILE   a server: it has memory, and does nothing
- *   txn -p PORT,... -b WORKLOAD -c WORKERS -a BLOCKS -i FIRST -w WORKERS [-u | -2] -r SEED -o PREFIX
+ * Servers and clients of transactions.
+ * txn -s -p PORT -b WORKLOAD -c WORKERS -a BLOCKS -o FILE   a server: it has memory, and does nothing
+ * txn -p PORT,... -b WORKLOAD -c WORKERS -a BLOCKS -i FIRST -w WORKERS [-u | -2] -r SEED -o PREFIX
  *
- * -b: smallbank or tpcc; -a: accounts or warehouses; -c: workers of all clients; -w: of this one; -i:
- * the number of its first one, from 1; -u: locks have unique values (else 1); -2 (at servers too): they are taken by shift_uid_cas(). -o: where the memory goes
- * in the end; the journal of worker N is PREFIX.N. A worker ends at its first error.
+ * -b: smallbank or tpcc; -a: accounts or warehouses; -c: workers of all clients; -w: workers of
+ * this one; -i: number of its first worker, from 1; -u: locks have unique values (else 1); -2 (at
+ * servers too): locks are taken by shift_uid_cas(). -o: file for the memory in the end; the
+ * journal of worker N is PREFIX.N. A worker ends at its first error.
  */
 #include "bench/txn/txn.h"
 

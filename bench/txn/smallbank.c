@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The six transactions of SmallBank, in the shares that FORD draws them, nine of ten on hot accounts.
- * Money is counted in whole units. Record 2a are the savings of account a, 2a + 1 its checking.
+ * The six transactions of SmallBank, in FORD's shares, nine of ten on hot accounts. Money is
+ * counted in whole units. Record 2a are the savings of account a, 2a + 1 its checking.
  */
 #include "bench/txn/txn.h"
 
@@ -93,7 +93,7 @@ static void bank_draw(struct worker *w)
 	}
 }
 
-/* Of the accounts as they were read; false: there is too little in one. */
+/* Computes from the accounts as they were read; false: one has too little. */
 static bool bank_compute(struct worker *w)
 {
 	struct access *set = w->txn.set;

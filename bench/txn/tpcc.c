@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * After TPC-C: new-order and payment, half and half, each of its worker's home warehouse. What is
- * left out: the other three transactions, names and texts, and the size of the tables. Prices of items
- * never change, so clients know them. Money is counted in cents. shiftlab/tpcc.py has the same numbers,
- * and checks what TPC-C demands of the tables.
+ * A workload after TPC-C: new-order and payment, half and half, each of its worker's home
+ * warehouse. Left out are the other three transactions, names and texts, and the size of the
+ * tables. Prices of items never change, so clients know them. Money is counted in cents.
+ * shiftlab/tpcc.py has the same numbers, and checks TPC-C's demands on the tables.
  */
 #include "bench/txn/txn.h"
 
 enum type { NEW_ORDER, PAYMENT };
 
 enum {
-	DISTRICTS = 10,	 /* of a warehouse */
-	CUSTOMERS = 30,	 /* of a district */
-	ITEMS = 300,	 /* of all warehouses, each with its stock */
-	ORDERS = 2048,	 /* of a district at most */
-	PAYMENTS = 8192, /* of a worker at most */
+	DISTRICTS = 10,	 /* districts of a warehouse */
+	CUSTOMERS = 30,	 /* customers of a district */
+	ITEMS = 300,	 /* items of all warehouses, each with its stock */
+	ORDERS = 2048,	 /* most orders of a district */
+	PAYMENTS = 8192, /* most payments of a worker */
 	LINES_MIN = 5,
 	QUANTITY_MAX = 10,
 	AMOUNT_MIN = 100,
 	AMOUNT_MAX = 500000,
 	ORDER_PERCENT = 50,
-	DOOMED_PERCENT = 1,    /* of orders: an item is not there */
+	DOOMED_PERCENT = 1,    /* orders with an item that is not there */
 	FOREIGN_SUPPLY = 10,   /* percent of the lines: another warehouse's stock */
 	FOREIGN_CUSTOMER = 15, /* percent of the payments */
 	REFILL_BELOW = 10,
@@ -132,7 +132,7 @@ static void order_draw(struct worker *w)
 		line_draw(w);
 }
 
-/* What it costs without tax and discount. */
+/* Takes from the stock; returns the price without tax and discount. */
 static int64_t stock_take(struct access *stock, uint64_t line, uint32_t home)
 {
 	int64_t quantity = (int64_t)(uint32_t)line;

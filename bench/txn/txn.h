@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Transactions over one-sided requests, as FORD and Motor run them: servers have records, and only
- * memory; clients lock, read, validate, write and unlock them by batches of CAS, READ and WRITE. Plain
- * verbs; nothing here knows of SHIFT. What they are about is a workload's: SmallBank, TPC-C's two.
+ * Transactions over one-sided requests, as FORD and Motor run them. Servers have records, and only
+ * memory; clients lock, read, validate, write and unlock them by batches of CAS, READ and WRITE.
+ * Plain verbs; nothing here knows of SHIFT. A workload gives them their content: SmallBank,
+ * TPC-C's two.
  */
 #ifndef BENCH_TXN_TXN_H
 #define BENCH_TXN_TXN_H
@@ -15,18 +16,21 @@
 
 enum {
 	SERVERS_MAX = 3,
-	WORKERS_MAX = 16,	 /* of one client, or of all at one server */
-	FIELDS = 5,		 /* of a record */
-	LINES_MAX = 10,		 /* of a row */
+	WORKERS_MAX = 16,	 /* workers of one client, or of all clients at one server */
+	FIELDS = 5,		 /* fields of a record */
+	LINES_MAX = 10,		 /* lines of a row */
 	SET_MAX = 3 + LINES_MAX, /* records of a transaction */
 	BATCH_MAX = 2 * SET_MAX + 2,
-	TYPES_MAX = 6, /* of transactions, of one workload */
-	FREE = 0       /* of a lock */
+	TYPES_MAX = 6, /* types of transactions of one workload */
+	FREE = 0       /* lock that nobody has */
 };
 
 static_assert((int)BATCH_MAX <= (int)DEPTH, "a batch fits into the queue");
 
-/* At a server. A lock holds its owner's value. Memory is little endian, as checks read it. */
+/*
+ * A record at a server. A lock holds its owner's value. Memory is little endian, as checks read
+ * it.
+ */
 struct record {
 	uint64_t lock, version;
 	int64_t value[FIELDS];
@@ -39,14 +43,17 @@ struct body {
 	int64_t value[FIELDS];
 };
 
-/* What a transaction adds, in a place that is its own. number: from 1; by: worker << 48 | attempt. */
+/*
+ * A row that a transaction adds, in a place of its own. number: from 1; by: worker << 48 |
+ * attempt.
+ */
 struct row {
 	uint64_t number, by, record, n;
 	int64_t amount;
 	uint64_t line[LINES_MAX];
 };
 
-/* What a transaction does, written to every replica before any record. */
+/* The acts of a transaction, written to every replica before any record. */
 struct log_entry {
 	uint64_t attempt, n;
 	struct {
@@ -58,7 +65,7 @@ struct log_entry {
 struct worker;
 struct workload;
 
-/* Of one server's memory: records, rows, then a log entry for each worker. */
+/* The shape of one server's memory: records, rows, then a log entry for each worker. */
 struct shape {
 	const struct workload *workload;
 	uint32_t records, rows, rows_of_blocks, servers;
@@ -75,16 +82,18 @@ struct access {
 
 struct txn {
 	uint8_t type; /* of its workload's */
-	bool doomed;  /* it will find that it must not */
+	bool doomed;  /* the transaction will find that it must not commit */
 	int n;
 	struct access set[SET_MAX];
-	uint32_t row_at; /* its index, at the server of the first record and at the replicas */
-	struct row row;	 /* number 0: it adds none */
+	/* index of the row, at the server of the first record and at the replicas */
+	uint32_t row_at;
+	struct row row; /* number 0: no row is added */
 };
 
 /*
- * Records come in blocks, of which each has its locks at one server. draw: the next transaction of a
- * worker; compute: new values of what was read, and the row; false: it takes back all.
+ * A workload. Records come in blocks, each with its locks at one server. draw: the next
+ * transaction of a worker; compute: new values from the old ones, and the row; false: the
+ * transaction takes all back.
  */
 struct workload {
 	const char *name;
@@ -96,7 +105,10 @@ struct workload {
 
 extern const struct workload smallbank, tpcc;
 
-/* What became of one: DOUBTFUL ones ended with a connection; what of them is in memory tells their phase. */
+/*
+ * The outcome of a transaction. DOUBTFUL ones ended with a connection; their traces in memory tell
+ * their phase.
+ */
 enum outcome { COMMITTED, ABORTED, DOUBTFUL };
 enum phase { LOCKING, RELEASING, REPLICATING, COMMITTING };
 
@@ -117,13 +129,13 @@ struct link {
 	struct conn conn;
 	struct place there;
 	struct batch batch;
-	/* of locks by UIDs: a connection for these alone */
+	/* locks by UIDs: a connection for these alone */
 	struct conn uid_conn;
 	struct shift_uid *uid;
 };
 
 struct worker {
-	uint32_t id; /* of all workers of all clients, from 1 */
+	uint32_t id; /* number among the workers of all clients, from 1 */
 	bool unique; /* each attempt locks with a value of its own */
 	bool by_uid; /* locks are taken by shift_uid_cas() */
 	struct shape shape;
@@ -132,19 +144,22 @@ struct worker {
 	enum phase phase;
 	struct txn txn;
 	uint64_t committed[TYPES_MAX], aborted, ended_atomics;
-	enum ibv_wc_status status; /* of the request that ended it */
+	enum ibv_wc_status status; /* status of the request that ended the worker */
 	int journal;
 };
 
-/* Of blocks of records; workers: of all clients. */
+/* Computes the shape for blocks of records; workers: those of all clients. */
 struct shape shape_of(const struct workload *workload, uint32_t blocks, uint32_t workers,
 		      uint32_t servers);
 uint64_t record_at(uint32_t record);
-int server_of(const struct worker *w, uint32_t record); /* that has the lock */
-uint64_t attempt_of(const struct worker *w);		/* one number for both */
+int server_of(const struct worker *w, uint32_t record); /* server that has the lock */
+uint64_t attempt_of(const struct worker *w);		/* one number for worker and attempt */
 uint64_t lock_value(const struct worker *w);
 
-/* post.c: requests for each server, posted together; batches_run() waits for all. false: one failed. */
+/*
+ * post.c: requests for each server, posted together; batches_run() waits for all. false: one
+ * failed.
+ */
 void batch_cas(struct worker *w, int server, void *old, uint64_t at, uint64_t expect,
 	       uint64_t value);
 void batch_read(struct worker *w, int server, void *into, uint64_t at, uint32_t len);

@@ -24,8 +24,9 @@ struct bench {
 struct verb {
 	const char *name;
 	void (*ready)(struct bench *b); /* may be NULL */
-	int (*call)(struct bench *b);	/* what is measured */
-	int want;			/* what it must return; else the sample does not count */
+	int (*call)(struct bench *b);	/* the call that is measured */
+	/* the right return value; with any other the sample does not count */
+	int want;
 	void (*clear)(struct bench *b); /* may be NULL */
 };
 
@@ -232,7 +233,7 @@ static void clear_event(struct bench *b)
 
 /* -- ibv_wr_* --------------------------------------------------------------------------------- */
 
-/* As in a program that has its queue and keys at hand. */
+/* Posts like a program that has its queue and keys at hand. */
 static inline __attribute__((always_inline)) int wr_writes(const struct link *l, int n,
 							   unsigned int flags)
 {
@@ -336,7 +337,10 @@ static void ready_ex_recvs(struct bench *b)
 	receives_done(b, b->ex);
 }
 
-/* What a program that uses it does: opcode, length and QP of each. Returns how many there were. */
+/*
+ * Polls like a program that uses cq_ex: opcode, length and QP of each. Returns the number of
+ * completions.
+ */
 static int call_ex(struct bench *b)
 {
 	struct ibv_poll_cq_attr attr = { 0 };
@@ -409,7 +413,7 @@ static void sweep(struct bench *b, const struct verb *v, int got)
 	b->wait_us = b->wait_us < WAIT_MAX_US ? b->wait_us * 2 : WAIT_MAX_US;
 }
 
-/* One call, counted alone; is the sample good? Of a bad one no dump is left. */
+/* Counts one call alone; true if the sample is good. A bad one leaves no dump. */
 static bool once(struct bench *b, const struct verb *v, const char *label, int64_t *ns)
 {
 	int64_t start;

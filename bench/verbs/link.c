@@ -141,7 +141,7 @@ void link_post_receives(struct link *l, int n)
 		must_zero(ibv_post_recv(l->qp, &wr, &bad), "ibv_post_recv");
 }
 
-/* For ex too: what is measured is not these. */
+/* Posts sends, for ex too: they are not part of the measurement. */
 void link_post_sends(struct link *l, int n)
 {
 	struct ibv_sge sge = { (uintptr_t)l->mem, MESSAGE, l->mr->lkey };

@@ -18,7 +18,7 @@ static int samples = 16;
 static bool copying;
 static struct link links[2];
 
-/* What the client wants of the server; n = 0: nothing more. */
+/* A wish of the client to the server; n = 0: nothing more. */
 struct wish {
 	int link, n;
 };

@@ -19,7 +19,7 @@ enum {
 	MESSAGE = 64, /* too large for a CQE to carry */
 	INLINE_BYTES = 64,
 	SPACE = 4096,
-	PATIENCE_S = 30, /* on a machine with other work */
+	PATIENCE_S = 30, /* enough on a machine with other work */
 };
 
 /* A connection with everything that the cases need. ex: made for ibv_wr_*, with a cq_ex. */

@@ -19,7 +19,7 @@ static void answer(struct storm_world *w, const struct sc_event *event)
 	w->queue.event[w->queue.n++] = *event;
 }
 
-/* ---- actions ---------------------------------------------------------------------------------- */
+/* ---- actions --------------------------------------------------------------------------------- */
 
 /* While standbys are made nothing costs time. */
 static void make(struct storm_world *w, uint32_t end, const struct sc_action *a)
@@ -44,7 +44,7 @@ static void send_standby(struct storm_world *w, uint32_t end, const struct sc_ac
 			storm_host_say(w, e->host, e->peer, path, &m);
 }
 
-/* Over every path; what is being left comes last. */
+/* Sends the state over every path; the path that is being left comes last. */
 static void send_state(struct storm_world *w, uint32_t end, const struct sc_action *a)
 {
 	const struct storm_end *e = &w->end[end];
@@ -75,7 +75,10 @@ static void settle(struct storm_world *w, uint32_t end, const struct sc_action *
 	answer(w, &(struct sc_event){ .type = SC_EV_SETTLED, .ok = true, .epoch = a->epoch });
 }
 
-/* Is something outstanding here that has to be waited for? Nothing is: this answer takes no time. */
+/*
+ * Answers the question if something outstanding here has to be waited for. Nothing is, and the
+ * answer takes no time.
+ */
 static void stay(struct storm_world *w, uint32_t end, const struct sc_action *a)
 {
 	(void)end;
@@ -90,7 +93,7 @@ static void fail(struct storm_world *w, uint32_t end, const struct sc_action *a)
 	exit(1);
 }
 
-/* Who adds an action to the core decides here what it does in a storm: the compiler asks. */
+/* Does an action. A new action of the core needs a line here about a storm: the compiler asks. */
 static void act(struct storm_world *w, uint32_t end, const struct sc_action *a)
 {
 	switch (a->type) {
@@ -107,7 +110,7 @@ static void act(struct storm_world *w, uint32_t end, const struct sc_action *a)
 	case SC_ACT_UNFENCE:
 	case SC_ACT_ASK_PSN:	  /* no NIC has shown that it tells the truth */
 	case SC_ACT_RECOUNT:	  /* each first count is final */
-	case SC_ACT_STANDBY_DROP: /* these take no time, and have no answer that is waited for */
+	case SC_ACT_STANDBY_DROP: /* the rest take no time, and nobody waits for an answer */
 	case SC_ACT_GUARD:
 	case SC_ACT_WITHHOLD:
 	case SC_ACT_SEAL:
@@ -116,7 +119,7 @@ static void act(struct storm_world *w, uint32_t end, const struct sc_action *a)
 	}
 }
 
-/* ---- the core --------------------------------------------------------------------------------- */
+/* ---- the core -------------------------------------------------------------------------------- */
 
 /* As in conn/count.c: one of thousands that move at once waits for its answer, and repeats nothing. */
 static uint64_t busy_ns(struct storm_host *h, const struct sc_config *config)
@@ -178,7 +181,7 @@ static void step(struct storm_world *w, uint32_t end, const struct sc_event *eve
 	set_timer(w, end);
 }
 
-/* What answers at once gets in line: the core is never entered twice. */
+/* Enters an event. Answers at once get in line: the core is never entered twice. */
 void storm_end_event(struct storm_world *w, uint32_t end, const struct sc_event *event)
 {
 	struct sc_event next;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A host: the background thread goes its rounds, one event after the other, while it holds the lock
- * (loop/loop.c); the worker of the dying NIC waits for its commands, and goes on with what follows
- * from them if the lock is free, else it leaves that to the thread (conn/quiesce.c). Messages gather
- * in datagrams (peer/outbox.c).
+ * A host. The background thread goes its rounds, one event after the other, while it holds the
+ * lock (loop/loop.c). The worker of the dying NIC waits for its commands. If the lock is free it
+ * goes on with their consequences, else it leaves them to the thread (conn/quiesce.c). Messages
+ * gather in datagrams (peer/outbox.c).
  */
 #include "storm.h"
 
@@ -11,12 +11,12 @@
 
 #define WIRE_MAX       4000 /* control/wire.h */
 #define WIRE_HEADER    32
-#define WIRE_STATE     56 /* with the record's header */
+#define WIRE_STATE     56 /* bytes with the record's header */
 #define WIRE_STANDBY   64
 #define OUTBOX_HOLD_NS STORM_MS
 #define DATAGRAM_ROOM  ((WIRE_MAX - WIRE_HEADER) / WIRE_STATE)
 
-/* ---- the outbox ------------------------------------------------------------------------------- */
+/* ---- the outbox ------------------------------------------------------------------------------ */
 
 static bool arrives(struct storm_world *w, uint32_t from, const struct storm_route *route)
 {
@@ -66,7 +66,7 @@ static void datagram_begin(struct storm_host *h, struct storm_route *route)
 	while (*last && *last != route)
 		last = &(*last)->next;
 	if (*last)
-		return; /* its last one was full, and has left */
+		return; /* the last datagram was full, and has left */
 	route->next = NULL;
 	*last = route;
 }
@@ -91,7 +91,7 @@ void storm_host_say(struct storm_world *w, uint32_t host, uint32_t to, uint32_t 
 	w->sum.standbys += message->standby;
 }
 
-/* ---- the line of commands --------------------------------------------------------------------- */
+/* ---- the line of commands -------------------------------------------------------------------- */
 
 static void command_begin(struct storm_world *w, uint32_t host, uint64_t at)
 {
@@ -122,7 +122,7 @@ static void quiesced(struct storm_world *w, uint32_t end)
 					    .epoch = w->end[end].conn.epoch });
 }
 
-/* ---- the background thread -------------------------------------------------------------------- */
+/* ---- the background thread ------------------------------------------------------------------- */
 
 static void round_soon(struct storm_world *w, uint32_t host, uint64_t at)
 {
@@ -190,7 +190,7 @@ static void read_input(struct storm_world *w, uint32_t host, const struct storm_
 	}
 }
 
-/* What has come so far; what comes meanwhile is for the next one. */
+/* Serves the events that have come so far; later ones are for the next round. */
 static void go_round(struct storm_world *w, uint32_t host)
 {
 	struct storm_host *h = &w->host[host];
@@ -210,9 +210,9 @@ static void go_round(struct storm_world *w, uint32_t host)
 		round_soon(w, host, h->free_at);
 }
 
-/* ---- the worker of the dying NIC -------------------------------------------------------------- */
+/* ---- the worker of the dying NIC ------------------------------------------------------------- */
 
-/* It gives its next command when it is done with what follows from this one. */
+/* Goes on after a command; gives the next command when the consequences of this one are done. */
 static void go_on(struct storm_world *w, uint32_t host, uint32_t end)
 {
 	struct storm_host *h = &w->host[host];

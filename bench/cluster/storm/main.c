@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Connections of many hosts get their standbys; then a rail dies, and all leave it. How long, and with how
- * many messages? A line of JSON. bench/cluster/storm.py runs it and says what its costs are.
+ * storm: connections of many hosts get their standbys; then a rail dies, and all leave it. Prints
+ * the time and the number of messages as a line of JSON. bench/cluster/storm.py runs it and says
+ * what its costs are.
  *
  * usage: storm [--hosts N] [--peers N] [--channels N] [--fault nic|switch|silent] [--drop-permille N]
- *              [--seed N] [--step NS] [--datagram NS] [--wake NS] [--command NS] [--late NS]
- *              [--latency NS] [--noticed-min NS] [--noticed-max NS] [--unasked 0|1]
+ *                [--seed N] [--step NS] [--datagram NS] [--wake NS] [--command NS] [--late NS]
+ *                [--latency NS] [--noticed-min NS] [--noticed-max NS] [--unasked 0|1]
  */
 #include "storm.h"
 
@@ -15,12 +16,12 @@
 #include <string.h>
 
 #define SETUP_NS    (1000 * STORM_MS)
-#define JITTER_NS   STORM_MS /* between the ports of a switch that dies */
+#define JITTER_NS   STORM_MS /* greatest difference between the ports of a switch that dies */
 #define PATIENCE_NS (60000 * STORM_MS)
 
 const char *const storm_fault_names[STORM_FAULTS] = { "nic", "switch", "silent" };
 
-/* ---- what is asked for ------------------------------------------------------------------------ */
+/* ---- what is asked for ----------------------------------------------------------------------- */
 
 static void usage(const char *what)
 {
@@ -88,7 +89,7 @@ static void read_arguments(struct storm_config *c, int argc, char **argv)
 	c->unasked = unasked;
 }
 
-/* ---- before ----------------------------------------------------------------------------------- */
+/* ---- before ---------------------------------------------------------------------------------- */
 
 static void run_until(struct storm_world *w, uint64_t end, bool (*done)(const struct storm_world *))
 {
@@ -132,7 +133,7 @@ static void set_up(struct storm_world *w)
 	}
 }
 
-/* ---- the storm -------------------------------------------------------------------------------- */
+/* ---- the storm ------------------------------------------------------------------------------- */
 
 static void begin_nic(struct storm_world *w)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Many hosts in virtual time, each connection's two ends the real core (shiftlib/core). Around it, what the
- * shell does with it, as far as that costs time: a background thread that serves one event after the
- * other, messages that gather in datagrams, one line of commands for each NIC.
+ * Many hosts in virtual time. Each connection's two ends are the real core (shiftlib/core). Around
+ * it is the shell's work, as far as that costs time: a background thread that serves one event
+ * after the other, messages that gather in datagrams, one line of commands for each NIC.
  */
 #ifndef BENCH_CLUSTER_STORM_H
 #define BENCH_CLUSTER_STORM_H
@@ -18,36 +18,36 @@
 #define STORM_PATHS  2
 #define STORM_QUEUED 8 /* answers of actions, at most, while the core is stepping */
 
-/* What takes how long, ns. */
+/* Costs in ns. */
 struct storm_costs {
-	uint64_t step;	   /* an event of a connection: the core, and what is done for it */
-	uint64_t datagram; /* sent, or received */
-	uint64_t wake;	   /* of the background thread */
-	uint64_t command;  /* on the NIC's line */
-	uint64_t late;	   /* ... that the worker comes back from it later */
-	uint64_t latency;  /* of a datagram, from host to host */
+	uint64_t step;	   /* an event of a connection: the core, and the work for it */
+	uint64_t datagram; /* a datagram sent, or received */
+	uint64_t wake;	   /* waking the background thread */
+	uint64_t command;  /* a command on the NIC's line */
+	uint64_t late;	   /* delay of the worker that comes back from a command */
+	uint64_t latency;  /* time of a datagram from host to host */
 };
 
 enum storm_fault {
 	STORM_NIC,    /* the port of one host goes down: bench/scale.py */
-	STORM_SWITCH, /* those of all hosts on one rail */
+	STORM_SWITCH, /* the ports of all hosts on one rail go down */
 	STORM_SILENT, /* all that goes over the rail is lost; nobody is told */
 	STORM_FAULTS,
 };
 extern const char *const storm_fault_names[STORM_FAULTS];
 
 struct storm_config {
-	uint32_t hosts, peers, channels; /* of a host; connections with each of them */
+	uint32_t hosts, peers, channels; /* peers of a host; connections with each of them */
 	enum storm_fault fault;
-	uint32_t drop_permille;		   /* of datagrams, on the path that lives */
-	uint64_t noticed_min, noticed_max; /* STORM_SILENT: so much later */
+	uint32_t drop_permille;		   /* share of datagrams lost on the path that lives */
+	uint64_t noticed_min, noticed_max; /* STORM_SILENT: delay until it is noticed */
 	bool unasked; /* ends leave without asking the peer, as with one before protocol 3.6 */
 	uint64_t seed;
 	struct storm_costs costs;
 };
 
 struct storm_message {
-	uint32_t end; /* to whom */
+	uint32_t end; /* receiving end */
 	bool standby;
 	union {
 		struct sc_msg_standby standby_msg;
@@ -56,16 +56,16 @@ struct storm_message {
 };
 
 struct storm_datagram {
-	uint32_t host, path; /* to which, over which */
+	uint32_t host, path; /* receiving host, and the path */
 	uint32_t n, bytes, states;
 	struct storm_message message[];
 };
 
-/* To one peer over one path: what waits to be sent. */
+/* A route to one peer over one path, and the messages that wait there. */
 struct storm_route {
 	uint32_t to, path;
 	struct storm_datagram *out;
-	struct storm_route *next; /* of the host's routes that have something */
+	struct storm_route *next; /* next of the host's routes with messages */
 };
 
 enum storm_input_type {
@@ -74,10 +74,10 @@ enum storm_input_type {
 	STORM_IN_COMMAND,   /* end: its old QP is in ERR */
 	STORM_IN_PORT_DOWN, /* of this host */
 	STORM_IN_SILENT,    /* peer: nothing is heard from it on path 0 */
-	STORM_IN_FLUSH,	    /* what has gathered has waited long enough */
+	STORM_IN_FLUSH,	    /* messages that have gathered have waited long enough */
 };
 
-/* For a background thread. */
+/* Input of a background thread. */
 struct storm_input {
 	enum storm_input_type type;
 	uint32_t end, generation, peer;
@@ -99,9 +99,9 @@ struct storm_host {
 	uint32_t n_routes;
 	struct storm_route *outs;
 	struct storm_inputs inbox;
-	struct storm_ends line;	     /* of commands, the first of them under way */
+	struct storm_ends line;	     /* line of commands, the first of them under way */
 	uint64_t free_at;	     /* nobody holds the lock from then on */
-	uint64_t clock;		     /* of who holds it */
+	uint64_t clock;		     /* time of the one who holds it */
 	uint64_t round_at, flush_at; /* 0: none is to come */
 	bool port_up, hold;
 	uint32_t *ends;
@@ -144,7 +144,7 @@ struct storm_world {
 	struct storm_end *end; /* 2 k and 2 k + 1 are the two of connection k */
 	uint32_t n_ends, n_settled, n_leaving;
 	bool rail_dead, started;
-	struct { /* of the one end that is stepping */
+	struct { /* events for the one end that is stepping */
 		struct sc_event event[STORM_QUEUED];
 		uint32_t n;
 		bool stepping;
@@ -155,7 +155,8 @@ struct storm_world {
 };
 
 /* world.c */
-void *storm_alloc(void *old, uint64_t n, uint64_t size); /* or the program ends */
+/* ends the program if there is no memory */
+void *storm_alloc(void *old, uint64_t n, uint64_t size);
 uint32_t storm_pick(struct storm_world *w, uint64_t n);
 void storm_at(struct storm_world *w, const struct storm_event *event);
 void storm_input_at(struct storm_world *w, uint64_t at, uint32_t host,

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Who is connected to whom: each host to its nearest on both sides of a ring, or to all. */
+/*
+ * The connections between hosts: each host with its nearest on both sides of a ring, or with all.
+ */
 #include "storm.h"
 
 #include <stdlib.h>
