@@ -44,7 +44,8 @@ const struct pr_check pr_checks[] = {
 		       "that needs a READ behind it (a GPU's) is held to self-read instead.",
 	  .run = check_write_send },
 	/*
-	 * Memory, looked at in the moment of the completion of a READ over a loopback QP. Server's memory.
+	 * Memory, looked at in the moment of the completion of a READ over a loopback QP.
+	 * Server's memory.
 	 */
 	{ .name = "self-read",
 	  .assumption = "A READ over a loopback QP pushes what its NIC wrote to "
@@ -53,7 +54,8 @@ const struct pr_check pr_checks[] = {
 		       "GPU's memory.",
 	  .run = check_self_read },
 	/*
-	 * Requests in the ring behind the doorbell record, changed before they are published. Client's NIC.
+	 * Requests in the ring behind the doorbell record, changed before they are
+	 * published. Client's NIC.
 	 */
 	{ .name = "withheld",
 	  .assumption =
