@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Servers and clients of transactions.
- * txn -s -p PORT -b WORKLOAD -c WORKERS -a BLOCKS -o FILE   a server: it has memory, and does nothing
+ * txn -s -p PORT -b WORKLOAD -c WORKERS -a BLOCKS -o FILE   a server: memory, no work
  * txn -p PORT,... -b WORKLOAD -c WORKERS -a BLOCKS -i FIRST -w WORKERS [-u | -2] -r SEED -o PREFIX
  *
  * -b: smallbank or tpcc; -a: accounts or warehouses; -c: workers of all clients; -w: workers of

@@ -4,9 +4,10 @@
  * the time and the number of messages as a line of JSON. bench/cluster/storm.py runs it and says
  * what its costs are.
  *
- * usage: storm [--hosts N] [--peers N] [--channels N] [--fault nic|switch|silent] [--drop-permille N]
- *                [--seed N] [--step NS] [--datagram NS] [--wake NS] [--command NS] [--late NS]
- *                [--latency NS] [--noticed-min NS] [--noticed-max NS] [--unasked 0|1]
+ * usage: storm [--hosts N] [--peers N] [--channels N] [--fault nic|switch|silent]
+ *              [--drop-permille N] [--seed N] [--step NS] [--datagram NS] [--wake NS]
+ *              [--command NS] [--late NS] [--latency NS] [--noticed-min NS] [--noticed-max NS]
+ *              [--unasked 0|1]
  */
 #include "storm.h"
 
