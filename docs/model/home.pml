@@ -24,9 +24,11 @@
  * any more, all whose process lives are on path 0, nobody waits, and nobody has to ask.
  *
  *	may, takes, obey, answered	home.c sc_home_may, sc_home_takes, sc_home_obey, sc_home_answered
- *	heard_by_responder		sc_home_heard, heard_bar
- *	step				sc_home_step: choose, bar_all, nics_that_may, grant_all, lift_all
- *	board_step			sc_home_board_step: say, fits_of_all, sc_home_choose, claim
+ *	heard_by_responder		sc_home_heard, home_hear_bar
+ *	step				sc_home_step: home_choose_again, home_bar_all, sc_home_may_run_any,
+ *					home_grant_all, home_lift_all
+ *	board_step			sc_home_board_step: board_say, board_fits_of_all, sc_home_choose,
+ *					board_claim
  *	CLAIMED_AWAY			sc_home_board_away
  *	enter, opens			sc_home_board_enter, home_open (conn/atomics/home_group.c)
  *	DRAINED				sc_home_drained

@@ -17,11 +17,11 @@
  * the path that comes first in its order of those that both ends have and neither drains, and a standby is ready on
  * the next one. P7: then nobody is without a carrier, while any path is up at both ends.
  *
- *	FIRST, CHOOSE			paths.c first, sc_paths_choose
+ *	FIRST, CHOOSE			paths.c paths_first, sc_paths_choose
  *	hear_masks, heard		sc_paths_heard, sc_standby_message
- *	start, give_up, next_number	standby.c start, give_up, next_number
- *	choose				sc_standby_choose, replace
- *	adopt, about_this_one		standby.c adopt, about_this_one
+ *	start, give_up, next_number	standby.c standby_start, standby_give_up, standby_next_number
+ *	choose				sc_standby_choose, standby_replaces
+ *	adopt, about_this_one		standby.c standby_adopt, standby_take_phase
  */
 #ifndef FAULTS
 #define FAULTS 2

@@ -61,37 +61,40 @@
  *
  *	transition_*				the functions of that name; transition_any_to_none (of a
  *						standby, at the end) is in move_end
- *	NOTICED(epoch) of Side, leave_or_strand	move.c sc_move_fault, leave_or_strand
- *	NOTICED(sb_epoch), sb_drop		standby.c sc_standby_lost, give_up, drop
+ *	NOTICED(epoch) of Side, leave_or_strand	move.c sc_move_fault, move_begin_or_strand
+ *	NOTICED(sb_epoch), sb_drop		standby.c sc_standby_lost, standby_give_up,
+ *						standby_drop
  *	move_leave, move_strand			move.c sc_move_leave, sc_move_strand
  *	M_STRANDED && READY_BOTH		move.c sc_move_advance
- *	quiesce, take_count			SC_ACT_QUIESCE by the engine; sc_move_quiesced, lay
- *	lifetime_over				count_start, count, lifetime_over: the wait and both
- *						recounts in one step
+ *	quiesce, take_count			SC_ACT_QUIESCE by the engine; sc_move_quiesced,
+ *						move_lay_receives
+ *	lifetime_over				move_begin_counting, move_take_recount,
+ *						move_recount: the wait and both recounts in one step
  *	exact_ask, exact_hear, exact_bound	exact.c advance, heard; settle.c exact_of
  *	lay					SC_ACT_LAY_RECEIVES; sc_move_laid
- *	move_settled, find_bound,		settle.c sc_settle; SC_ACT_SETTLE; move.c resume,
- *	mark_delivered				sc_move_settled, arrive
- *	STATE_OF, says				message.c fill, sc_state_send
- *	STATE_WANTED, STATE_COMES		message.c wanted, sc_state_timer; the answers to `ask`
+ *	move_settled, find_bound,		settle.c sc_settle; SC_ACT_SETTLE; move.c
+ *	mark_delivered				move_begin_settling, sc_move_settled, move_arrive
+ *	STATE_OF, says				message.c state_fill, sc_state_send
+ *	STATE_WANTED, STATE_COMES		message.c state_is_wanted, sc_state_timer; the answers
+ *						to `ask`
  *	state_message, move_message		sc_state_message, end.c sc_end_peer, move.c
  *						sc_move_message
- *	message_equal, _higher, _lost		the same names in move.c
- *	switch_begin, _cancel, _deadline,	switch.c begin, cancel, deadline and deadline_fenced,
- *	leave_if_both				leave_if_both
- *	CAN_BEGIN, SWITCH_WANTED,		switch.c can_begin, wanted, sc_switch_advance
- *	"the ordered switch"
+ *	message_equal, _higher, _lost		move.c move_message_equal, _higher, _lost
+ *	switch_begin, _cancel, _deadline,	switch.c switch_begin, _cancel, _deadline and
+ *	leave_if_both				_deadline_fenced, switch_move_if_both
+ *	CAN_BEGIN, SWITCH_WANTED,		switch.c switch_can_begin, switch_wanted,
+ *	"the ordered switch"			sc_switch_advance
  *	SW_PREP options of Side			switch.c sc_switch_laid, sc_switch_fenced
- *	message_asks, message_cancels,		switch.c message_asks, message_cancels,
+ *	message_asks, message_cancels,		switch.c switch_message_asks, _cancels,
  *	switch_message				sc_switch_message
  *	switch_standby_gone, switch_leave,	switch.c sc_switch_standby_gone, sc_switch_leave,
- *	send_state_of_path			send_state_of_path
- *	"the leader's choice", next_number	standby.c sc_standby_choose, next_number; paths.c
- *						sc_paths_choose
- *	"the leader's is newer", sb_start	standby.c adopt, start
- *	SB_PEER_SAYS, sb_connect_if_possible	standby.c record, about_this_one,
- *						connect_if_possible
- *	move_end				end.c end
+ *	send_state_of_path			switch_set_send_state
+ *	"the leader's choice", next_number	standby.c sc_standby_choose, standby_next_number;
+ *						paths.c sc_paths_choose
+ *	"the leader's is newer", sb_start	standby.c standby_adopt, standby_start
+ *	SB_PEER_SAYS, sb_connect_if_possible	standby.c standby_record, standby_take_phase,
+ *						standby_try_connect
+ *	move_end				end.c end_connection
  *	World, deadlines in calm		sc_move_timer, sc_switch_timer
  */
 

@@ -13,9 +13,9 @@
  *
  * P9 (8 here): who leaves because both said GO destroys no answer. P7: when nothing can happen any more, nobody waits.
  *
- *	begin, join, over, back		stay.c begin, message_newer, over, back
+ *	begin, join, over, back		stay.c stay_ask_peer, stay_message_newer, stay_end, stay_go_back
  *	look				sc_stay_looked
- *	heard				sc_stay_message, message_newer, message_equal
+ *	heard				sc_stay_message, stay_message_newer, stay_message_equal
  *	leave				sc_stay_advance, where both said GO
  */
 #ifndef FLAPS

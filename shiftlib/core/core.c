@@ -90,36 +90,36 @@ void sc_backoff_next(uint64_t *at, uint64_t *interval, uint64_t now, uint64_t ma
 
 /* ---- timers --------------------------------------------------------------------------------- */
 
-static void timer_earlier(struct sc_conn *c, uint64_t at)
+static void core_timer_earlier(struct sc_conn *c, uint64_t at)
 {
 	if (at && (!c->timer_at || at < c->timer_at))
 		c->timer_at = at;
 }
 
-static void timer_schedule(struct sc_conn *c)
+static void core_timer_schedule(struct sc_conn *c)
 {
 	c->timer_at = 0;
-	timer_earlier(c, c->resend_at);
+	core_timer_earlier(c, c->resend_at);
 	if (c->move == SC_MOVE_ENDED)
 		return;
-	timer_earlier(c, c->standby.resend_at);
-	timer_earlier(c, c->standby.deadline_at);
-	timer_earlier(c, c->standby.choose_at);
-	timer_earlier(c, c->standby.rest_until);
-	timer_earlier(c, c->sw.deadline_at);
-	timer_earlier(c, c->sw.next_at);
-	timer_earlier(c, c->stay.look_at);
-	timer_earlier(c, sc_stay_until(c));
-	timer_earlier(c, c->exact.asked_until);
-	timer_earlier(c, sc_patience_dark_until(c));
+	core_timer_earlier(c, c->standby.resend_at);
+	core_timer_earlier(c, c->standby.deadline_at);
+	core_timer_earlier(c, c->standby.choose_at);
+	core_timer_earlier(c, c->standby.rest_until);
+	core_timer_earlier(c, c->sw.deadline_at);
+	core_timer_earlier(c, c->sw.next_at);
+	core_timer_earlier(c, c->stay.look_at);
+	core_timer_earlier(c, sc_stay_until(c));
+	core_timer_earlier(c, c->exact.asked_until);
+	core_timer_earlier(c, sc_patience_dark_until(c));
 	if (!sc_moving(c))
 		return;
-	timer_earlier(c, c->deadline_at);
-	timer_earlier(c, c->retry.at);
-	timer_earlier(c, c->lifetime_until);
+	core_timer_earlier(c, c->deadline_at);
+	core_timer_earlier(c, c->retry.at);
+	core_timer_earlier(c, c->lifetime_until);
 }
 
-static void timer_run(struct sc_frame *x)
+static void core_timer_run(struct sc_frame *x)
 {
 	sc_move_timer(x);
 	if (x->c->move == SC_MOVE_ENDED)
@@ -134,7 +134,7 @@ static void timer_run(struct sc_frame *x)
 	sc_standby_timer(x);
 }
 
-static void send_again(struct sc_frame *x)
+static void core_send_again(struct sc_frame *x)
 {
 	sc_state_send_again(x);
 	sc_standby_send_again(x);
@@ -142,7 +142,7 @@ static void send_again(struct sc_frame *x)
 
 /* ---- dispatch ------------------------------------------------------------------------------- */
 
-static void dispatch(struct sc_frame *x)
+static void core_dispatch(struct sc_frame *x)
 {
 	switch (x->ev->type) {
 	case SC_EV_INTRODUCED: sc_standby_introduced(x); break;
@@ -165,15 +165,15 @@ static void dispatch(struct sc_frame *x)
 	case SC_EV_FENCE_LAID: sc_switch_laid(x); break;
 	case SC_EV_FENCED: sc_switch_fenced(x); break;
 	case SC_EV_STAYS: sc_stay_looked(x); break;
-	case SC_EV_PATH_UP: send_again(x); break;
+	case SC_EV_PATH_UP: core_send_again(x); break;
 	case SC_EV_DARK: sc_patience_dark(x); break;
-	case SC_EV_TIMER: timer_run(x); break;
+	case SC_EV_TIMER: core_timer_run(x); break;
 	case SC_EVENT_TYPES: break;
 	}
 }
 
 /* Does what has become possible by the event, of whatever type. */
-static void advance(struct sc_frame *x)
+static void core_advance(struct sc_frame *x)
 {
 	sc_rest_update(x);
 	sc_standby_choose(x);
@@ -192,8 +192,8 @@ void sc_step(struct sc_conn *conn, const struct sc_event *event, uint64_t now_ns
 	if (conn->move == SC_MOVE_ENDED)
 		sc_end_event(&x);
 	else
-		dispatch(&x);
+		core_dispatch(&x);
 	if (conn->move != SC_MOVE_ENDED)
-		advance(&x);
-	timer_schedule(conn);
+		core_advance(&x);
+	core_timer_schedule(conn);
 }

@@ -11,7 +11,7 @@ static void transition_any_to_ended(struct sc_conn *c)
 	c->move = SC_MOVE_ENDED;
 }
 
-static void say_last_words(struct sc_frame *x)
+static void end_say_last_words(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
@@ -25,7 +25,7 @@ static void say_last_words(struct sc_frame *x)
 	sc_backoff_start(&c->resend_at, &c->resend_interval, x->now, c->config.resend_min_ns);
 }
 
-static void fail_once(struct sc_frame *x, enum sc_reason reason)
+static void end_fail_once(struct sc_frame *x, enum sc_reason reason)
 {
 	if (x->c->failed)
 		return;
@@ -33,7 +33,7 @@ static void fail_once(struct sc_frame *x, enum sc_reason reason)
 	sc_emit(x, SC_ACT_FAIL)->reason = reason;
 }
 
-static void end(struct sc_frame *x, enum sc_reason reason, uint8_t flags, bool fail)
+static void end_connection(struct sc_frame *x, enum sc_reason reason, uint8_t flags, bool fail)
 {
 	struct sc_conn *c = x->c;
 
@@ -43,25 +43,25 @@ static void end(struct sc_frame *x, enum sc_reason reason, uint8_t flags, bool f
 	if (fail) {
 		sc_switch_leave(x);
 		sc_stay_leave(c);
-		fail_once(x, reason);
+		end_fail_once(x, reason);
 	} else {
 		sc_switch_abandon(x);
 		sc_stay_abandon(x);
 	}
 	sc_guard(x, false);
 	sc_standby_end(x);
-	say_last_words(x);
+	end_say_last_words(x);
 	sc_report(x);
 }
 
-static bool withholds(const struct sc_conn *c)
+static bool end_withholds(const struct sc_conn *c)
 {
 	return sc_moving(c) || sc_switching(c) || sc_stay_withholds(c);
 }
 
 void sc_end_fail(struct sc_frame *x, enum sc_reason reason)
 {
-	end(x, reason, SC_FLAG_FATAL, true);
+	end_connection(x, reason, SC_FLAG_FATAL, true);
 }
 
 /*
@@ -71,12 +71,12 @@ void sc_end_fail(struct sc_frame *x, enum sc_reason reason)
  */
 void sc_end_app_error(struct sc_frame *x)
 {
-	end(x, SC_REASON_APPLICATION, SC_FLAG_FATAL, withholds(x->c));
+	end_connection(x, SC_REASON_APPLICATION, SC_FLAG_FATAL, end_withholds(x->c));
 }
 
 void sc_end_app_closed(struct sc_frame *x)
 {
-	end(x, SC_REASON_APPLICATION, SC_FLAG_CLOSED, withholds(x->c));
+	end_connection(x, SC_REASON_APPLICATION, SC_FLAG_CLOSED, end_withholds(x->c));
 }
 
 /*
@@ -90,7 +90,7 @@ void sc_end_unknown(struct sc_frame *x)
 	if (!c->peer.known && !sc_moving(c))
 		return;
 	c->peer.ended = true;
-	end(x, SC_REASON_PEER_CLOSED, SC_FLAG_CLOSED, sc_moving(c));
+	end_connection(x, SC_REASON_PEER_CLOSED, SC_FLAG_CLOSED, sc_moving(c));
 }
 
 /*
@@ -103,19 +103,19 @@ void sc_end_peer(struct sc_frame *x)
 	bool fatal = x->ev->state.flags & SC_FLAG_FATAL;
 
 	c->peer.ended = true;
-	end(x, fatal ? SC_REASON_PEER_FATAL : SC_REASON_PEER_CLOSED,
-	    fatal ? SC_FLAG_FATAL : SC_FLAG_CLOSED, fatal || sc_moving(c));
+	end_connection(x, fatal ? SC_REASON_PEER_FATAL : SC_REASON_PEER_CLOSED,
+		       fatal ? SC_FLAG_FATAL : SC_FLAG_CLOSED, fatal || sc_moving(c));
 }
 
 /* ---- once ended ----------------------------------------------------------------------------- */
 
-static void answer(struct sc_frame *x, bool ask)
+static void end_answer(struct sc_frame *x, bool ask)
 {
 	if (ask && (x->c->peer.introduced || x->c->peer.known))
 		sc_state_send(x, false);
 }
 
-static void ended_message(struct sc_frame *x)
+static void end_take_message(struct sc_frame *x)
 {
 	const struct sc_msg_state *m = &x->ev->state;
 	struct sc_conn *c = x->c;
@@ -126,16 +126,16 @@ static void ended_message(struct sc_frame *x)
 		c->resend_at = 0;
 		/* the quiet end at this side was none at the peer */
 		if (m->flags & SC_FLAG_FATAL && c->reason == SC_REASON_PEER_CLOSED)
-			fail_once(x, SC_REASON_PEER_FATAL);
+			end_fail_once(x, SC_REASON_PEER_FATAL);
 	}
-	answer(x, m->ask || !m->flags);
+	end_answer(x, m->ask || !m->flags);
 }
 
 void sc_end_event(struct sc_frame *x)
 {
 	switch (x->ev->type) {
-	case SC_EV_MSG_STATE: ended_message(x); break;
-	case SC_EV_MSG_STANDBY: answer(x, true); break;
+	case SC_EV_MSG_STATE: end_take_message(x); break;
+	case SC_EV_MSG_STANDBY: end_answer(x, true); break;
 	case SC_EV_MSG_UNKNOWN:
 		x->c->peer.ended = true;
 		x->c->resend_at = 0;
@@ -147,7 +147,7 @@ void sc_end_event(struct sc_frame *x)
 		 * it
 		 */
 		if (x->ev->reason == SC_REASON_TRANSPORT)
-			fail_once(x, SC_REASON_TRANSPORT);
+			end_fail_once(x, SC_REASON_TRANSPORT);
 		break;
 	case SC_EV_TIMER: sc_state_timer(x); break;
 	case SC_EV_PATH_UP: sc_state_send_again(x); break;

@@ -50,7 +50,7 @@ void sc_exact_settle(const struct sc_conn *c, struct sc_action *settle)
 	settle->exact_psn = c->peer.exact_psn;
 }
 
-static bool is_last_word(enum sc_exact exact)
+static bool exact_is_last_word(enum sc_exact exact)
 {
 	return exact == SC_EXACT_TOLD || exact == SC_EXACT_UNKNOWN;
 }
@@ -59,13 +59,13 @@ static bool is_last_word(enum sc_exact exact)
  * Messages overtake each other: a peer that has told does not take it back, and repeats it until
  * seen.
  */
-static void hear_answer(struct sc_frame *x, const struct sc_msg_state *m)
+static void exact_hear_answer(struct sc_frame *x, const struct sc_msg_state *m)
 {
 	struct sc_conn *c = x->c;
 
-	if (is_last_word(c->peer.exact))
+	if (exact_is_last_word(c->peer.exact))
 		return;
-	if (!is_last_word(m->exact)) {
+	if (!exact_is_last_word(m->exact)) {
 		if (m->exact == SC_EXACT_LATER)
 			c->peer.exact = SC_EXACT_LATER;
 		return;
@@ -93,10 +93,10 @@ void sc_exact_heard(struct sc_frame *x)
 		c->peer.wants_of = m->wants_of;
 		c->peer.exact_seen |= m->exact_seen;
 	}
-	hear_answer(x, m);
+	exact_hear_answer(x, m);
 }
 
-static bool is_answered(const struct sc_conn *c)
+static bool exact_is_answered(const struct sc_conn *c)
 {
 	return c->exact.answered && (c->exact.of == c->peer.wants_of || SC_MUTANT(OTHER_PSN));
 }
@@ -107,9 +107,9 @@ void sc_exact_tell(const struct sc_conn *c, struct sc_msg_state *m)
 		return;
 	m->wants = c->exact.wants;
 	m->wants_of = c->exact.wants ? c->exact.wants_of : 0;
-	m->exact_seen = c->exact.wants && is_last_word(c->peer.exact);
+	m->exact_seen = c->exact.wants && exact_is_last_word(c->peer.exact);
 	m->exact = SC_EXACT_LATER;
-	if (!c->peer.wants || !c->count_final || !is_answered(c))
+	if (!c->peer.wants || !c->count_final || !exact_is_answered(c))
 		return;
 	m->exact = c->exact.known ? SC_EXACT_TOLD : SC_EXACT_UNKNOWN;
 	m->exact_of = c->exact.of;
@@ -117,7 +117,7 @@ void sc_exact_tell(const struct sc_conn *c, struct sc_msg_state *m)
 }
 
 /* The answer has a message of its own if the count went out before. */
-static void note(struct sc_frame *x, uint32_t of, bool known, uint32_t psn)
+static void exact_note_answer(struct sc_frame *x, uint32_t of, bool known, uint32_t psn)
 {
 	struct sc_exact_count *exact = &x->c->exact;
 
@@ -137,7 +137,7 @@ bool sc_exact_unseen(const struct sc_conn *c)
 }
 
 /* A NIC that did not show that it obeys may still execute, so its PSN means nothing. */
-static bool may_be_asked(const struct sc_conn *c, uint32_t carrier)
+static bool exact_may_ask(const struct sc_conn *c, uint32_t carrier)
 {
 	bool sick = c->dead && sc_epoch_cmp(carrier, c->dead) < 0 && !SC_MUTANT(SICK_PSN);
 
@@ -149,12 +149,12 @@ void sc_exact_advance(struct sc_frame *x)
 	struct sc_conn *c = x->c;
 	uint32_t carrier = c->peer.wants_of;
 
-	if (!c->peer.wants || !(c->count_final || SC_MUTANT(EARLY_PSN)) || is_answered(c))
+	if (!c->peer.wants || !(c->count_final || SC_MUTANT(EARLY_PSN)) || exact_is_answered(c))
 		return;
 	if (c->exact.asked && c->exact.of == carrier)
 		return;
-	if (!may_be_asked(c, carrier)) {
-		note(x, carrier, false, 0);
+	if (!exact_may_ask(c, carrier)) {
+		exact_note_answer(x, carrier, false, 0);
 		return;
 	}
 	c->exact.asked = true;
@@ -167,11 +167,11 @@ void sc_exact_advance(struct sc_frame *x)
 void sc_exact_answered(struct sc_frame *x)
 {
 	if (x->c->exact.asked && x->ev->epoch == x->c->exact.of)
-		note(x, x->ev->epoch, x->ev->ok, x->ev->psn);
+		exact_note_answer(x, x->ev->epoch, x->ev->ok, x->ev->psn);
 }
 
 void sc_exact_timer(struct sc_frame *x)
 {
 	if (x->c->exact.asked && sc_due(x->c->exact.asked_until, x->now))
-		note(x, x->c->exact.of, false, 0);
+		exact_note_answer(x, x->c->exact.of, false, 0);
 }

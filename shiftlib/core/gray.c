@@ -15,7 +15,7 @@ _Static_assert((SH_GRAY_LOOKS & (SH_GRAY_LOOKS - 1)) == 0, "looks wrap");
 
 /* ---- sums ----------------------------------------------------------------------------------- */
 
-static void counts_add(struct sh_gray_counts *sum, const struct sh_gray_counts *more)
+static void gray_add_counts(struct sh_gray_counts *sum, const struct sh_gray_counts *more)
 {
 	sum->packets += more->packets;
 	sum->naks += more->naks;
@@ -31,8 +31,8 @@ static void counts_add(struct sh_gray_counts *sum, const struct sh_gray_counts *
  * Computes what was counted since. False: a counter has fallen, so all began anew, or a file could
  * not be read now or then.
  */
-static bool counts_since(const struct sh_gray_counts *now, const struct sh_gray_counts *last,
-			 struct sh_gray_counts *out)
+static bool gray_subtract_counts(const struct sh_gray_counts *now,
+				 const struct sh_gray_counts *last, struct sh_gray_counts *out)
 {
 	*out = (struct sh_gray_counts){
 		.packets = now->packets - last->packets,
@@ -52,34 +52,34 @@ static bool counts_since(const struct sh_gray_counts *now, const struct sh_gray_
 }
 
 /* A gap makes many packets arrive behind it: on a receiver, retransmissions count instead. */
-static uint64_t counts_errors(const struct sh_gray_counts *counts)
+static uint64_t gray_count_errors(const struct sh_gray_counts *counts)
 {
 	uint64_t errors = counts->naks + counts->timeouts + counts->damaged;
 
 	return errors ? errors : counts->duplicates;
 }
 
-static struct sh_gray_counts looks_sum(const struct sh_gray *gray)
+static struct sh_gray_counts gray_sum_looks(const struct sh_gray *gray)
 {
 	struct sh_gray_counts sum = { 0 };
 
 	for (uint32_t i = 0; i < SH_GRAY_LOOKS; i++)
-		counts_add(&sum, &gray->look[i]);
+		gray_add_counts(&sum, &gray->look[i]);
 	return sum;
 }
 
-static uint32_t looks_with_errors(const struct sh_gray *gray)
+static uint32_t gray_count_bad_looks(const struct sh_gray *gray)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < SH_GRAY_LOOKS; i++)
-		n += counts_errors(&gray->look[i]) != 0;
+		n += gray_count_errors(&gray->look[i]) != 0;
 	return n;
 }
 
 enum trips { TRIPS_FEW, TRIPS_USUAL, TRIPS_SLOW };
 
-static enum trips trips_say(const struct sh_gray *gray)
+static enum trips gray_judge_trips(const struct sh_gray *gray)
 {
 	uint32_t n = 0, slow = 0;
 
@@ -94,25 +94,25 @@ static enum trips trips_say(const struct sh_gray *gray)
 
 void sh_gray_share(const struct sh_gray *gray, uint64_t *errors, uint64_t *packets)
 {
-	struct sh_gray_counts sum = looks_sum(gray);
+	struct sh_gray_counts sum = gray_sum_looks(gray);
 
-	*errors = counts_errors(&sum);
+	*errors = gray_count_errors(&sum);
 	*packets = sum.packets;
 }
 
 /* ---- witnesses ------------------------------------------------------------------------------ */
 
-static bool enough(const struct sh_gray *gray, const struct sh_gray_config *config,
-		   const struct sh_gray_counts *sum)
+static bool gray_has_enough(const struct sh_gray *gray, const struct sh_gray_config *config,
+			    const struct sh_gray_counts *sum)
 {
-	uint64_t errors = counts_errors(sum);
+	uint64_t errors = gray_count_errors(sum);
 
-	return errors >= config->least && looks_with_errors(gray) >= LOOKS_LEAST &&
+	return errors >= config->least && gray_count_bad_looks(gray) >= LOOKS_LEAST &&
 	       errors * 1000000 >= sum->packets * config->per_million;
 }
 
 /* Gaps behind a request that found no receive are none. */
-static uint8_t witnesses(const struct sh_gray_counts *sum, bool slow)
+static uint8_t gray_find_witnesses(const struct sh_gray_counts *sum, bool slow)
 {
 	uint8_t seen = 0;
 
@@ -127,17 +127,17 @@ static uint8_t witnesses(const struct sh_gray_counts *sum, bool slow)
 	return seen;
 }
 
-static bool proves(uint8_t seen)
+static bool gray_proves(uint8_t seen)
 {
 	return seen & SH_GRAY_DAMAGE && seen & (SH_GRAY_GAPS | SH_GRAY_TIMEOUTS | SH_GRAY_SLOW);
 }
 
 /* Gaps with timeouts suffice if no queue is to blame. */
-static bool suffices(const struct sh_gray *gray)
+static bool gray_suffices(const struct sh_gray *gray)
 {
 	const uint8_t both = SH_GRAY_GAPS | SH_GRAY_TIMEOUTS;
 
-	return proves(gray->seen) || ((gray->seen & both) == both && !gray->congested);
+	return gray_proves(gray->seen) || ((gray->seen & both) == both && !gray->congested);
 }
 
 /* ---- states --------------------------------------------------------------------------------- */
@@ -187,7 +187,7 @@ static void transition_any_to_sick(struct sh_gray *gray, const struct sh_gray_co
 	assert(gray->state != SH_GRAY_SICK);
 	gray->relapses = sh_gray_relapse(config, gray->relapses, gray->well_at, now);
 	gray->seen_at = now;
-	gray->proven = proves(gray->seen);
+	gray->proven = gray_proves(gray->seen);
 	gray->state = SH_GRAY_SICK;
 	gray->since = now;
 }
@@ -196,13 +196,13 @@ static void transition_any_to_sick(struct sh_gray *gray, const struct sh_gray_co
  * A sick NIC is so until the hold-down is over: without traffic nothing else can show that it is
  * well.
  */
-static bool judge(struct sh_gray *gray, const struct sh_gray_config *config, bool believed,
-		  uint64_t now)
+static bool gray_judge(struct sh_gray *gray, const struct sh_gray_config *config, bool believed,
+		       uint64_t now)
 {
 	if (gray->state == SH_GRAY_SICK) {
 		if (believed)
 			gray->seen_at = now;
-		gray->proven |= proves(gray->seen);
+		gray->proven |= gray_proves(gray->seen);
 		if (now - gray->seen_at < sh_gray_hold_ns(gray, config))
 			return false;
 		transition_any_to_healthy(gray, now);
@@ -228,20 +228,20 @@ bool sh_gray_look(struct sh_gray *gray, const struct sh_gray_config *config,
 	enum trips trips_are;
 	bool counted;
 
-	if (!gray->known || !counts_since(counts, &gray->last, &gray->look[place])) {
+	if (!gray->known || !gray_subtract_counts(counts, &gray->last, &gray->look[place])) {
 		sh_gray_forget(gray);
 		gray->last = *counts;
 		gray->known = true;
-		return judge(gray, config, false, now);
+		return gray_judge(gray, config, false, now);
 	}
 	gray->last = *counts;
 	gray->trips[place] = *trips;
-	sum = looks_sum(gray);
-	trips_are = trips_say(gray);
-	counted = enough(gray, config, &sum);
-	gray->congested = trips_are != TRIPS_USUAL || sum.marks > counts_errors(&sum) / 8;
-	gray->seen = counted ? witnesses(&sum, trips_are == TRIPS_SLOW) : 0;
-	return judge(gray, config, suffices(gray), now);
+	sum = gray_sum_looks(gray);
+	trips_are = gray_judge_trips(gray);
+	counted = gray_has_enough(gray, config, &sum);
+	gray->congested = trips_are != TRIPS_USUAL || sum.marks > gray_count_errors(&sum) / 8;
+	gray->seen = counted ? gray_find_witnesses(&sum, trips_are == TRIPS_SLOW) : 0;
+	return gray_judge(gray, config, gray_suffices(gray), now);
 }
 
 void sh_gray_forget(struct sh_gray *gray)
@@ -268,7 +268,7 @@ void sh_gray_trip_add(struct sh_gray_trip *trip, uint64_t ns)
 }
 
 /* Learns the mean at first and follows slowly later: a load that lasts is usual. */
-static void trip_learn(struct sh_gray_trip *trip, uint64_t ns)
+static void gray_trip_learn(struct sh_gray_trip *trip, uint64_t ns)
 {
 	if (trip->learned < TRIP_LEARNS)
 		trip->learned++;
@@ -278,7 +278,7 @@ static void trip_learn(struct sh_gray_trip *trip, uint64_t ns)
 		trip->usual_ns += (ns - trip->usual_ns) / trip->learned;
 }
 
-static bool trip_is_slow(const struct sh_gray_trip *trip, uint64_t ns)
+static bool gray_trip_is_slow(const struct sh_gray_trip *trip, uint64_t ns)
 {
 	return trip->learned && ns > TRIP_FACTOR * trip->usual_ns &&
 	       ns - trip->usual_ns > TRIP_FLOOR_NS;
@@ -288,9 +288,9 @@ void sh_gray_trip_look(struct sh_gray_trip *trip, bool calm, struct sh_gray_trip
 {
 	for (uint32_t i = 0; i < trip->n; i++) {
 		sum->n++;
-		sum->slow += trip_is_slow(trip, trip->ns[i]);
+		sum->slow += gray_trip_is_slow(trip, trip->ns[i]);
 		if (calm)
-			trip_learn(trip, trip->ns[i]);
+			gray_trip_learn(trip, trip->ns[i]);
 	}
 	trip->n = 0;
 }

@@ -9,46 +9,46 @@
 enum sc_home_mutant sc_home_mutant;
 #endif
 
-static uint8_t bit(uint8_t path)
+static uint8_t home_bit(uint8_t path)
 {
 	return (uint8_t)(1u << path);
 }
 
-static bool odd(uint32_t word)
+static bool home_is_odd(uint32_t word)
 {
 	return word & 1;
 }
 
 /* ---- who requests ---------------------------------------------------------------------------- */
 
-static bool is_free(const struct sc_home_user *user, uint8_t path)
+static bool home_is_free(const struct sc_home_user *user, uint8_t path)
 {
-	return (!path && !odd(user->bar_seen)) || SC_HOME_MUTANT(GATE_OPEN);
+	return (!path && !home_is_odd(user->bar_seen)) || SC_HOME_MUTANT(GATE_OPEN);
 }
 
 bool sc_home_may(const struct sc_home_user *user, uint32_t epoch, uint8_t path)
 {
-	return is_free(user, path) ||
+	return home_is_free(user, path) ||
 	       (user->granted && (user->granted_of == epoch || SC_HOME_MUTANT(GRANT_OF_ANY)));
 }
 
 void sc_home_takes(struct sc_home_user *user, uint32_t epoch, uint8_t path)
 {
-	if (is_free(user, path))
+	if (home_is_free(user, path))
 		user->free_of = epoch;
 	user->why = SC_HOME_NOT_ASKED;
 }
 
 bool sc_home_barred(const struct sc_home_user *user, const struct sc_msg_home *m, bool *bar)
 {
-	*bar = odd(m->bar_no);
+	*bar = home_is_odd(m->bar_no);
 	return sc_epoch_cmp(m->bar_no, user->bar_seen) > 0;
 }
 
 void sc_home_obey(struct sc_home_user *user, const struct sc_msg_home *m, bool used)
 {
 	user->bar_seen = m->bar_no;
-	if (!odd(m->bar_no))
+	if (!home_is_odd(m->bar_no))
 		return;
 	user->used = used;
 	user->used_of = user->free_of;
@@ -67,12 +67,12 @@ bool sc_home_answered(struct sc_home_user *user, const struct sc_msg_home *m, ui
 
 /* ---- who responds: what it has heard --------------------------------------------------------- */
 
-static bool is_barred(const struct sc_home_member *m)
+static bool home_is_barred(const struct sc_home_member *m)
 {
-	return odd(m->bar_no) && (m->heard || SC_HOME_MUTANT(BAR_UNHEARD));
+	return home_is_odd(m->bar_no) && (m->heard || SC_HOME_MUTANT(BAR_UNHEARD));
 }
 
-static bool still_there(const struct sc_home_member *m, uint32_t epoch)
+static bool home_still_runs(const struct sc_home_member *m, uint32_t epoch)
 {
 	uint32_t quiesced = SC_HOME_MUTANT(NOT_QUIESCED) ? m->epoch : m->quiesced;
 
@@ -80,7 +80,7 @@ static bool still_there(const struct sc_home_member *m, uint32_t epoch)
 }
 
 /* True if the member executes nothing, whatever its peer believes. */
-static bool is_out(const struct sc_home_member *m)
+static bool home_is_out(const struct sc_home_member *m)
 {
 	return m->gone || m->shut || (m->silent && SC_HOME_MUTANT(SILENT_GONE));
 }
@@ -89,17 +89,17 @@ uint8_t sc_home_may_run(const struct sc_home_member *m)
 {
 	uint8_t paths = 0;
 
-	if (!is_out(m) && (!is_barred(m) || (m->left && still_there(m, m->left_of))))
+	if (!home_is_out(m) && (!home_is_barred(m) || (m->left && home_still_runs(m, m->left_of))))
 		paths |= 1;
-	if (m->granted && still_there(m, m->granted_of))
-		paths |= bit(m->granted_path);
+	if (m->granted && home_still_runs(m, m->granted_of))
+		paths |= home_bit(m->granted_path);
 	return paths;
 }
 
-static void heard_bar(struct sc_home_member *member, const struct sc_msg_home *m)
+static void home_hear_bar(struct sc_home_member *member, const struct sc_msg_home *m)
 {
 	member->heard = true;
-	if (!odd(m->bar_seen))
+	if (!home_is_odd(m->bar_seen))
 		return;
 	member->left = m->used && !SC_HOME_MUTANT(USE_FORGOTTEN);
 	member->left_of = m->used_of;
@@ -108,8 +108,8 @@ static void heard_bar(struct sc_home_member *member, const struct sc_msg_home *m
 void sc_home_heard(struct sc_home_member *member, const struct sc_msg_home *m)
 {
 	if (m->bar_seen == member->bar_no ||
-	    (m->bar_seen && odd(m->bar_seen) && SC_HOME_MUTANT(ANSWER_OF_ANY)))
-		heard_bar(member, m);
+	    (m->bar_seen && home_is_odd(m->bar_seen) && SC_HOME_MUTANT(ANSWER_OF_ANY)))
+		home_hear_bar(member, m);
 	member->user |= m->used || m->wants;
 	member->wants = m->wants;
 	member->wants_of = m->wants_of;
@@ -122,28 +122,28 @@ void sc_home_heard(struct sc_home_member *member, const struct sc_msg_home *m)
  * True if the member is asked for its paths. A member without any path has nothing to offer; what
  * it may still run counts all the same.
  */
-static bool is_asked(const struct sc_home_member *m)
+static bool home_is_asked(const struct sc_home_member *m)
 {
 	return m->user && m->ok;
 }
 
 /* Returns the steps from the peer's group to one that cannot be on the path; 0: there is none. */
-static uint8_t steps_to(uint32_t cannot, uint8_t path)
+static uint8_t home_steps_to(uint32_t cannot, uint8_t path)
 {
 	return cannot >> (4 * path) & 15;
 }
 
 /* Returns the set of paths where the peer's group cannot be. */
-static uint8_t told_off(uint32_t cannot)
+static uint8_t home_paths_off(uint32_t cannot)
 {
 	uint8_t path, paths = 0;
 
 	for (path = 0; path < SC_MAX_PATHS; path++)
-		paths |= steps_to(cannot, path) ? bit(path) : 0;
+		paths |= home_steps_to(cannot, path) ? home_bit(path) : 0;
 	return SC_HOME_MUTANT(HEEDLESS) ? 0 : paths;
 }
 
-static bool anybody(const struct sc_home_group *g, bool (*is)(const struct sc_home_member *m))
+static bool home_any(const struct sc_home_group *g, bool (*is)(const struct sc_home_member *m))
 {
 	uint32_t i;
 
@@ -153,12 +153,12 @@ static bool anybody(const struct sc_home_group *g, bool (*is)(const struct sc_ho
 	return false;
 }
 
-static bool all_take_part(const struct sc_home_group *g)
+static bool home_all_take_part(const struct sc_home_group *g)
 {
 	uint32_t i;
 
 	for (i = 0; i < g->n; i++)
-		if (g->members[i]->silent && !is_out(g->members[i]))
+		if (g->members[i]->silent && !home_is_out(g->members[i]))
 			return false;
 	return true;
 }
@@ -167,15 +167,15 @@ static bool all_take_part(const struct sc_home_group *g)
  * True if two groups are apart: each home would do, and neither group goes to the other's. Both
  * take the first then.
  */
-static bool is_apart(const struct sc_home_group *g, const struct sc_home_member *m)
+static bool home_is_apart(const struct sc_home_group *g, const struct sc_home_member *m)
 {
-	return m->cannot && (m->asked & bit(g->home));
+	return m->cannot && (m->asked & home_bit(g->home));
 }
 
-static void add(struct sc_home_fits *fits, const struct sc_home_member *m, uint8_t can)
+static void home_add_fit(struct sc_home_fits *fits, const struct sc_home_member *m, uint8_t can)
 {
 	fits->can &= can;
-	fits->ready &= can & (m->steady | bit(m->path));
+	fits->ready &= can & (m->steady | home_bit(m->path));
 }
 
 /*
@@ -183,10 +183,10 @@ static void add(struct sc_home_fits *fits, const struct sc_home_member *m, uint8
  * There may be thousands of members, most with the same masks as the one before, so each is looked
  * at once. False: no member is asked.
  */
-static bool fits_of(const struct sc_home_group *g, struct sc_home_fits *own,
-		    struct sc_home_fits *heeded)
+static bool home_compute_fits(const struct sc_home_group *g, struct sc_home_fits *own,
+			      struct sc_home_fits *heeded)
 {
-	bool any = false, take_part = all_take_part(g), apart = false;
+	bool any = false, take_part = home_all_take_part(g), apart = false;
 	uint32_t cannot = 0;
 	uint8_t off = 0;
 	uint32_t i;
@@ -198,22 +198,22 @@ static bool fits_of(const struct sc_home_group *g, struct sc_home_fits *own,
 	for (i = 0; i < g->n; i++) {
 		const struct sc_home_member *m = g->members[i];
 
-		if (!is_asked(m))
+		if (!home_is_asked(m))
 			continue;
 		any = true;
 		if (m->cannot != cannot)
-			off = told_off(m->cannot);
+			off = home_paths_off(m->cannot);
 		cannot = m->cannot;
-		add(own, m, m->ok);
-		add(heeded, m, m->ok & (uint8_t)~off);
-		apart |= is_apart(g, m);
+		home_add_fit(own, m, m->ok);
+		home_add_fit(heeded, m, m->ok & (uint8_t)~off);
+		apart |= home_is_apart(g, m);
 	}
 	own->apart = heeded->apart = apart && !SC_HOME_MUTANT(APART);
 	own->odds = true; /* set for `own` only, and meant if `own` decides */
 	return any;
 }
 
-static void hear_far(struct sc_home_far *far, uint8_t steps, uint64_t from)
+static void home_hear_far(struct sc_home_far *far, uint8_t steps, uint64_t from)
 {
 	if (!far->steps || steps < far->steps) {
 		if (far->steps && far->from != from)
@@ -225,21 +225,21 @@ static void hear_far(struct sc_home_far *far, uint8_t steps, uint64_t from)
 	}
 }
 
-static void hear(struct sc_home_group *g, const struct sc_home_member *m)
+static void home_hear_one(struct sc_home_group *g, const struct sc_home_member *m)
 {
 	uint8_t path;
 
 	for (path = 0; path < SC_MAX_PATHS; path++) {
-		uint8_t steps = steps_to(m->cannot, path);
+		uint8_t steps = home_steps_to(m->cannot, path);
 
 		if (steps == SC_HOME_STEPS)
 			steps = SC_HOME_MUTANT(NO_END) ? SC_HOME_STEPS - 1 : 0;
 		if (steps)
-			hear_far(&g->far[path], (uint8_t)(steps + 1), m->from);
+			home_hear_far(&g->far[path], (uint8_t)(steps + 1), m->from);
 	}
 }
 
-static void hear_all(struct sc_home_group *g)
+static void home_hear_all(struct sc_home_group *g)
 {
 	const struct sc_home_member *before = NULL;
 	uint32_t i;
@@ -247,16 +247,16 @@ static void hear_all(struct sc_home_group *g)
 	for (i = 0; i < g->n; i++) {
 		const struct sc_home_member *m = g->members[i];
 
-		if (!m->cannot || !is_asked(m))
+		if (!m->cannot || !home_is_asked(m))
 			continue;
 		if (!before || m->cannot != before->cannot || m->from != before->from)
-			hear(g, m);
+			home_hear_one(g, m);
 		before = m;
 	}
 }
 
 /* Sets g->far. Path 0 must be steady, too: before, the home does not go back. */
-static void look_afar(struct sc_home_group *g, const struct sc_home_fits *own)
+static void home_update_far(struct sc_home_group *g, const struct sc_home_fits *own)
 {
 	uint32_t can = (own->can & ~1u) | (own->ready & 1);
 	uint8_t path;
@@ -264,13 +264,13 @@ static void look_afar(struct sc_home_group *g, const struct sc_home_fits *own)
 	memset(g->far, 0, sizeof(g->far));
 	if (g->any || !own->take_part)
 		return;
-	hear_all(g);
+	home_hear_all(g);
 	for (path = 0; path < SC_MAX_PATHS; path++)
-		if (!(can & bit(path)))
+		if (!(can & home_bit(path)))
 			g->far[path] = (struct sc_home_far){ .steps = 1, .others = 1 };
 }
 
-static uint8_t nearer(uint8_t a, uint8_t b)
+static uint8_t home_nearer(uint8_t a, uint8_t b)
 {
 	return !a || (b && b < a) ? b : a;
 }
@@ -288,7 +288,7 @@ uint32_t sc_home_cannot(const struct sc_home_group *g, const struct sc_home_memb
 			far->from == m->from && !SC_HOME_MUTANT(ECHO) ? far->others : far->steps;
 
 		if (!path)
-			steps = nearer(steps, g->far_beside);
+			steps = home_nearer(steps, g->far_beside);
 		cannot |= (uint32_t)steps << (4 * path);
 	}
 	return cannot;
@@ -296,9 +296,9 @@ uint32_t sc_home_cannot(const struct sc_home_group *g, const struct sc_home_memb
 
 bool sc_home_fit(struct sc_home_group *g, struct sc_home_fits *own, struct sc_home_fits *heeded)
 {
-	bool asked = fits_of(g, own, heeded);
+	bool asked = home_compute_fits(g, own, heeded);
 
-	look_afar(g, own);
+	home_update_far(g, own);
 	return asked;
 }
 
@@ -319,7 +319,7 @@ uint8_t sc_home_choose(const struct sc_home_fits *fits, uint8_t home)
 	return home;
 }
 
-static uint8_t choose(struct sc_home_group *g)
+static uint8_t home_choose_again(struct sc_home_group *g)
 {
 	struct sc_home_fits own, heeded;
 
@@ -329,12 +329,12 @@ static uint8_t choose(struct sc_home_group *g)
 
 /* ---- the step -------------------------------------------------------------------------------- */
 
-static bool has_bar(const struct sc_home_member *m)
+static bool home_has_bar(const struct sc_home_member *m)
 {
-	return odd(m->bar_no);
+	return home_is_odd(m->bar_no);
 }
 
-static bool has_granted(const struct sc_home_member *m)
+static bool home_has_granted(const struct sc_home_member *m)
 {
 	return m->granted && m->granted_of == m->epoch;
 }
@@ -343,18 +343,18 @@ static bool has_granted(const struct sc_home_member *m)
  * True if a grant is wanted for the carrier in use, or for one that this end has not reached yet.
  * On path 0 without a bar nobody needs a grant: the peer asked before it heard so.
  */
-static bool has_want(const struct sc_home_member *m)
+static bool home_has_want(const struct sc_home_member *m)
 {
-	return m->wants && sc_epoch_cmp(m->wants_of, m->epoch) >= 0 && !has_granted(m) &&
-	       (m->path || odd(m->bar_no));
+	return m->wants && sc_epoch_cmp(m->wants_of, m->epoch) >= 0 && !home_has_granted(m) &&
+	       (m->path || home_is_odd(m->bar_no));
 }
 
 bool sc_home_at_rest(const struct sc_home_group *g)
 {
-	return !g->home && !anybody(g, has_bar) && !anybody(g, has_want);
+	return !g->home && !home_any(g, home_has_bar) && !home_any(g, home_has_want);
 }
 
-static void word(struct sc_home_member *m)
+static void home_say_word(struct sc_home_member *m)
 {
 	m->bar_no++;
 	m->heard = false;
@@ -362,25 +362,25 @@ static void word(struct sc_home_member *m)
 	m->news = true;
 }
 
-static void bar_all(struct sc_home_group *g)
+static void home_bar_all(struct sc_home_group *g)
 {
 	uint32_t i;
 
 	for (i = 0; i < g->n; i++)
-		if (!odd(g->members[i]->bar_no) && !g->members[i]->silent)
-			word(g->members[i]);
+		if (!home_is_odd(g->members[i]->bar_no) && !g->members[i]->silent)
+			home_say_word(g->members[i]);
 }
 
-static void lift_all(struct sc_home_group *g)
+static void home_lift_all(struct sc_home_group *g)
 {
 	uint32_t i;
 
 	for (i = 0; i < g->n; i++)
-		if (odd(g->members[i]->bar_no))
-			word(g->members[i]);
+		if (home_is_odd(g->members[i]->bar_no))
+			home_say_word(g->members[i]);
 }
 
-static void grant(struct sc_home_member *m)
+static void home_grant_one(struct sc_home_member *m)
 {
 	m->granted = true;
 	m->granted_of = m->epoch;
@@ -390,46 +390,46 @@ static void grant(struct sc_home_member *m)
 }
 
 /* True if the grant is wanted for the carrier in use, to which both ends have come. */
-static bool is_settled(const struct sc_home_member *m)
+static bool home_is_settled(const struct sc_home_member *m)
 {
 	return m->wants && m->wants_of == m->epoch && m->quiesced == m->epoch;
 }
 
-static void grant_all(struct sc_home_group *g, bool anywhere)
+static void home_grant_all(struct sc_home_group *g, bool anywhere)
 {
 	uint32_t i;
 
 	for (i = 0; i < g->n; i++) {
 		struct sc_home_member *m = g->members[i];
 
-		if (has_want(m) && is_settled(m) && (anywhere || m->path == g->home))
-			grant(m);
+		if (home_has_want(m) && home_is_settled(m) && (anywhere || m->path == g->home))
+			home_grant_one(m);
 	}
 }
 
-static bool not_heard(const struct sc_home_member *m)
+static bool home_is_unheard(const struct sc_home_member *m)
 {
-	return odd(m->bar_no) && !m->heard;
+	return home_is_odd(m->bar_no) && !m->heard;
 }
 
-static enum sc_home_why why_not(const struct sc_home_group *g, const struct sc_home_member *m)
+static enum sc_home_why home_find_why(const struct sc_home_group *g, const struct sc_home_member *m)
 {
-	if (!all_take_part(g) || g->others_silent)
+	if (!home_all_take_part(g) || g->others_silent)
 		return SC_HOME_SILENT;
 	if (m->path != g->home)
 		return SC_HOME_ELSEWHERE;
-	return anybody(g, not_heard) ? SC_HOME_UNHEARD : SC_HOME_LEAVING;
+	return home_any(g, home_is_unheard) ? SC_HOME_UNHEARD : SC_HOME_LEAVING;
 }
 
-static void say_why(struct sc_home_group *g)
+static void home_say_why(struct sc_home_group *g)
 {
 	enum sc_home_why why;
 	uint32_t i;
 
 	for (i = 0; i < g->n; i++) {
-		if (!has_want(g->members[i]))
+		if (!home_has_want(g->members[i]))
 			continue;
-		why = why_not(g, g->members[i]);
+		why = home_find_why(g, g->members[i]);
 		g->members[i]->news |= why != g->members[i]->why;
 		g->members[i]->why = why;
 	}
@@ -445,32 +445,32 @@ uint8_t sc_home_may_run_any(const struct sc_home_group *g)
 	return paths;
 }
 
-static bool all_at_home(const struct sc_home_group *g)
+static bool home_all_at_home(const struct sc_home_group *g)
 {
-	return !(sc_home_may_run_any(g) & ~bit(g->home)) &&
+	return !(sc_home_may_run_any(g) & ~home_bit(g->home)) &&
 	       !(g->elsewhere && !SC_HOME_MUTANT(OTHERS_UNSEEN));
 }
 
 void sc_home_step(struct sc_home_group *g)
 {
 	if (g->any) {
-		grant_all(g, true);
+		home_grant_all(g, true);
 		return;
 	}
 	if (sc_home_at_rest(g))
 		return;
 	if (!g->shared)
-		g->home = choose(g);
+		g->home = home_choose_again(g);
 	if (g->home)
-		bar_all(g);
+		home_bar_all(g);
 	if (SC_HOME_MUTANT(SPLIT)) {
-		grant_all(g, true);
-	} else if (all_at_home(g) || (!g->home && SC_HOME_MUTANT(LIFTED_EARLY))) {
-		grant_all(g, false);
+		home_grant_all(g, true);
+	} else if (home_all_at_home(g) || (!g->home && SC_HOME_MUTANT(LIFTED_EARLY))) {
+		home_grant_all(g, false);
 		if (!g->home)
-			lift_all(g);
+			home_lift_all(g);
 	}
-	say_why(g);
+	home_say_why(g);
 }
 
 /*
@@ -478,20 +478,21 @@ void sc_home_step(struct sc_home_group *g)
  * path 0 last. Else each group would keep the connection at its own home, maybe on path 0, and all
  * other members of both would wait for it.
  */
-static uint8_t gives_way_to(const struct sc_home_group *g, const struct sc_home_member *m)
+static uint8_t home_give_way_to(const struct sc_home_group *g, const struct sc_home_member *m)
 {
-	uint8_t theirs = m->ok & (uint8_t) ~(m->asked | bit(0));
+	uint8_t theirs = m->ok & (uint8_t) ~(m->asked | home_bit(0));
 
-	if (!(m->asked & bit(g->home)) || !theirs || SC_HOME_MUTANT(NO_WAY))
+	if (!(m->asked & home_bit(g->home)) || !theirs || SC_HOME_MUTANT(NO_WAY))
 		return 0;
-	return !g->home || !(m->ok & bit(g->home)) || __builtin_ctz(theirs) < g->home ? theirs : 0;
+	return !g->home || !(m->ok & home_bit(g->home)) || __builtin_ctz(theirs) < g->home ? theirs
+											   : 0;
 }
 
 uint8_t sc_home_drained(const struct sc_home_group *g, const struct sc_home_member *m)
 {
-	if (g->any || !m->user || (!g->home && !odd(m->bar_no)))
+	if (g->any || !m->user || (!g->home && !home_is_odd(m->bar_no)))
 		return 0;
-	return (uint8_t) ~(bit(g->home) | gives_way_to(g, m));
+	return (uint8_t) ~(home_bit(g->home) | home_give_way_to(g, m));
 }
 
 /* ---- both ------------------------------------------------------------------------------------ */

@@ -8,22 +8,22 @@
 static_assert(sizeof(struct sc_home_process) == 16, "as processes of other builds read it");
 static_assert(SC_HOME_NICS == 32, "sets of them are of 32 bits");
 
-static uint32_t nic(uint32_t number)
+static uint32_t board_nic_bit(uint32_t number)
 {
 	return 1u << number;
 }
 
-static uint32_t nics_of(const struct sc_home_seat *seat, uint32_t paths)
+static uint32_t board_nics_of(const struct sc_home_seat *seat, uint32_t paths)
 {
 	uint32_t path, nics = 0;
 
 	for (path = 0; path < seat->n_paths; path++)
 		if (paths & 1u << path)
-			nics |= nic(seat->nic[path]);
+			nics |= board_nic_bit(seat->nic[path]);
 	return nics;
 }
 
-static uint8_t path_to(const struct sc_home_seat *seat, uint32_t number)
+static uint8_t board_path_to(const struct sc_home_seat *seat, uint32_t number)
 {
 	uint8_t path;
 
@@ -33,7 +33,7 @@ static uint8_t path_to(const struct sc_home_seat *seat, uint32_t number)
 	return SC_HOME_NOWHERE;
 }
 
-static uint8_t far_of_others(const struct sc_home_seat *seat)
+static uint8_t board_far_of_others(const struct sc_home_seat *seat)
 {
 	const struct sc_home_process *p = seat->board->process;
 	uint8_t far = 0;
@@ -45,14 +45,14 @@ static uint8_t far_of_others(const struct sc_home_seat *seat)
 	return far;
 }
 
-static uint8_t busy(const struct sc_home_group *group, uint8_t flags)
+static uint8_t board_busy_flags(const struct sc_home_group *group, uint8_t flags)
 {
 	if (sc_home_at_rest(group))
 		return 0;
 	return 1 | (flags & (SC_HOME_BUSY_APART | SC_HOME_BUSY_ODDS));
 }
 
-static uint32_t can_of_others(const struct sc_home_seat *seat)
+static uint32_t board_can_of_others(const struct sc_home_seat *seat)
 {
 	const struct sc_home_process *p = seat->board->process;
 	uint32_t i, can = ~0u;
@@ -67,25 +67,25 @@ static uint32_t can_of_others(const struct sc_home_seat *seat)
  * Writes this process's words on the board. It heeds its peers only if that leaves all processes a
  * NIC in common. So in the end as many as possible do so, and no word goes back and forth.
  */
-static void say(const struct sc_home_seat *seat, struct sc_home_group *group)
+static void board_say(const struct sc_home_seat *seat, struct sc_home_group *group)
 {
 	struct sc_home_process *own = &seat->board->process[seat->me];
 	struct sc_home_fits fits, heeded;
 	bool asked;
 
-	group->far_beside = far_of_others(seat);
+	group->far_beside = board_far_of_others(seat);
 	asked = sc_home_fit(group, &fits, &heeded);
-	if (nics_of(seat, heeded.can) & can_of_others(seat))
+	if (board_nics_of(seat, heeded.can) & board_can_of_others(seat))
 		fits = heeded;
-	own->ready = asked ? nics_of(seat, fits.ready) : ~0u;
-	own->can = asked ? nics_of(seat, fits.can) : ~0u;
+	own->ready = asked ? board_nics_of(seat, fits.ready) : ~0u;
+	own->can = asked ? board_nics_of(seat, fits.can) : ~0u;
 	own->takes_part = fits.take_part;
-	own->busy = busy(group, (fits.apart ? SC_HOME_BUSY_APART : 0) |
-					(fits.odds ? SC_HOME_BUSY_ODDS : 0));
+	own->busy = board_busy_flags(group, (fits.apart ? SC_HOME_BUSY_APART : 0) |
+						    (fits.odds ? SC_HOME_BUSY_ODDS : 0));
 	own->far = group->far[0].steps;
 }
 
-static struct sc_home_fits fits_of_all(const struct sc_home_board *board)
+static struct sc_home_fits board_fits_of_all(const struct sc_home_board *board)
 {
 	struct sc_home_fits fits = { .ready = ~0u, .can = ~0u, .take_part = true };
 	const struct sc_home_process *p;
@@ -119,7 +119,7 @@ int sc_home_board_away(const struct sc_home_seat *seat)
 
 	for (i = 0; i < SC_HOME_PROCESSES; i++)
 		if (i != seat->me && board->process[i].taken &&
-		    (board->process[i].runs & ~nic(board->home)))
+		    (board->process[i].runs & ~board_nic_bit(board->home)))
 			return (int)i;
 	return -1;
 }
@@ -135,13 +135,13 @@ int sc_home_board_silent(const struct sc_home_seat *seat)
 	return -1;
 }
 
-static void claim(const struct sc_home_seat *seat, const struct sc_home_group *group)
+static void board_claim(const struct sc_home_seat *seat, const struct sc_home_group *group)
 {
 	struct sc_home_process *own = &seat->board->process[seat->me];
-	uint32_t nics = nics_of(seat, sc_home_may_run_any(group));
+	uint32_t nics = board_nics_of(seat, sc_home_may_run_any(group));
 
 	own->runs = SC_HOME_MUTANT(UNCLAIMED) ? own->runs & nics : nics;
-	own->busy = busy(group, own->busy);
+	own->busy = board_busy_flags(group, own->busy);
 }
 
 bool sc_home_board_step(const struct sc_home_seat *seat, struct sc_home_group *group)
@@ -151,16 +151,16 @@ bool sc_home_board_step(const struct sc_home_seat *seat, struct sc_home_group *g
 	uint32_t home = board->home;
 	struct sc_home_fits fits;
 
-	say(seat, group);
-	fits = fits_of_all(board);
+	board_say(seat, group);
+	fits = board_fits_of_all(board);
 	if (sc_home_board_busy(board))
 		board->home = sc_home_choose(&fits, (uint8_t)board->home);
-	group->home = path_to(seat, board->home);
+	group->home = board_path_to(seat, board->home);
 	group->shared = true;
 	group->elsewhere = sc_home_board_away(seat) >= 0;
 	group->others_silent = !fits.take_part;
 	sc_home_step(group);
-	claim(seat, group);
+	board_claim(seat, group);
 	return board->home != home || memcmp(own, &before, sizeof(before));
 }
 
@@ -170,7 +170,7 @@ bool sc_home_board_enter(const struct sc_home_seat *seat)
 
 	if ((board->home || sc_home_board_away(seat) >= 0) && !SC_HOME_MUTANT(ENTERED_BLIND))
 		return false;
-	board->process[seat->me].runs |= nic(0);
+	board->process[seat->me].runs |= board_nic_bit(0);
 	return true;
 }
 

@@ -6,7 +6,7 @@
  */
 #include "shiftlib/core/internal.h"
 
-static void fill(const struct sc_conn *c, struct sc_msg_state *m, bool ask)
+static void state_fill(const struct sc_conn *c, struct sc_msg_state *m, bool ask)
 {
 	bool there = c->move == SC_MOVE_NONE || c->move == SC_MOVE_SETTLING ||
 		     c->move == SC_MOVE_RESUMING;
@@ -47,7 +47,7 @@ void sc_state_send(struct sc_frame *x, bool ask)
 	struct sc_action *a = sc_emit(x, SC_ACT_SEND_STATE);
 
 	a->epoch = x->c->epoch;
-	fill(x->c, &a->state, ask);
+	state_fill(x->c, &a->state, ask);
 	x->c->told_at = x->now;
 }
 
@@ -63,7 +63,7 @@ void sc_state_tell(struct sc_frame *x)
  * True if an end has something to hear from the other. While our own commands stand in line, the
  * peer only has to hear that we left, which a peer that left for the same epoch knows.
  */
-static bool wanted(const struct sc_conn *c)
+static bool state_is_wanted(const struct sc_conn *c)
 {
 	switch (c->move) {
 	case SC_MOVE_QUIESCING: return c->peer.epoch != c->epoch;
@@ -80,18 +80,18 @@ static bool wanted(const struct sc_conn *c)
 	return false;
 }
 
-static void timer_stop_if_done(struct sc_conn *c, uint64_t now)
+static void state_stop_if_done(struct sc_conn *c, uint64_t now)
 {
 	bool late = c->move == SC_MOVE_NONE && !sc_switching(c) && !sc_staying(c) &&
 		    now >= c->deadline_at;
 
 	/* a peer that has not answered for a whole deadline is gone: its data path says so */
-	if (!wanted(c) || late || SC_MUTANT(NO_RESEND))
+	if (!state_is_wanted(c) || late || SC_MUTANT(NO_RESEND))
 		c->resend_at = 0;
 }
 
 /* Keeps the interval up with the peer's work, which may have grown since STATE was sent. */
-static void have_patience(struct sc_conn *c)
+static void state_have_patience(struct sc_conn *c)
 {
 	uint64_t least = sc_resend_first_ns(c);
 
@@ -106,8 +106,8 @@ void sc_state_timer(struct sc_frame *x)
 	struct sc_conn *c = x->c;
 	uint64_t max = c->config.resend_max_ns;
 
-	timer_stop_if_done(c, x->now);
-	have_patience(c);
+	state_stop_if_done(c, x->now);
+	state_have_patience(c);
 	if (!sc_due(c->resend_at, x->now))
 		return;
 	/* last words are in no hurry, but every path may be dark for longer than a move may take */
@@ -117,18 +117,18 @@ void sc_state_timer(struct sc_frame *x)
 	}
 	sc_state_send(x, true);
 	sc_backoff_next(&c->resend_at, &c->resend_interval, x->now, max);
-	timer_stop_if_done(c, x->now);
+	state_stop_if_done(c, x->now);
 }
 
 void sc_state_send_again(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
-	if (!wanted(c))
+	if (!state_is_wanted(c))
 		return;
 	sc_state_send(x, true);
 	sc_backoff_start(&c->resend_at, &c->resend_interval, x->now, sc_resend_first_ns(c));
-	timer_stop_if_done(c, x->now);
+	state_stop_if_done(c, x->now);
 }
 
 /*
@@ -158,5 +158,5 @@ void sc_state_message(struct sc_frame *x)
 	else
 		sc_move_message(x);
 	sc_stay_message(x);
-	timer_stop_if_done(c, x->now);
+	state_stop_if_done(c, x->now);
 }

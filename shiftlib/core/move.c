@@ -102,7 +102,7 @@ static void transition_recv_fallback_to_default(struct sc_conn *c)
 
 /* ---- leave ---------------------------------------------------------------------------------- */
 
-static void forget_last_move(struct sc_frame *x)
+static void move_forget_last(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
@@ -134,7 +134,7 @@ void sc_move_leave(struct sc_frame *x, enum sc_reason reason)
 	sc_switch_leave(x);
 	c->epoch = c->standby.epoch;
 	c->path = c->standby.path;
-	forget_last_move(x);
+	move_forget_last(x);
 	sc_patience_start(x, reason);
 	sc_standby_use(x);
 	sc_guard(x, true);
@@ -168,7 +168,7 @@ void sc_move_strand(struct sc_frame *x, enum sc_reason reason)
 	sc_switch_leave(x);
 	c->sw.turned_back |= c->sw.led;
 	c->sw.led = false;
-	forget_last_move(x);
+	move_forget_last(x);
 	if (sc_epoch_cmp(c->epoch, c->lost) > 0)
 		c->lost = c->epoch;
 	sc_standby_hurry(x);
@@ -178,7 +178,7 @@ void sc_move_strand(struct sc_frame *x, enum sc_reason reason)
 	sc_report(x);
 }
 
-static void leave_or_strand(struct sc_frame *x, enum sc_reason reason)
+static void move_begin_or_strand(struct sc_frame *x, enum sc_reason reason)
 {
 	if (x->c->move == SC_MOVE_NONE && sc_standby_ready(x->c))
 		sc_move_leave(x, reason);
@@ -199,7 +199,7 @@ void sc_move_advance(struct sc_frame *x)
 		sc_stay_or_leave(x, SC_REASON_PORT);
 }
 
-static void fault_unguarded(struct sc_frame *x)
+static void move_fault_unguarded(struct sc_frame *x)
 {
 	/*
 	 * TRANSPORT: withheld just before the guard went off. DEVICE: the application learns of its
@@ -211,7 +211,7 @@ static void fault_unguarded(struct sc_frame *x)
 }
 
 /* A dead path may come back within the retry time of the QP; a dead carrier does not. */
-static bool carrier_is_dead(enum sc_reason reason)
+static bool move_carrier_is_dead(enum sc_reason reason)
 {
 	return reason == SC_REASON_TRANSPORT || reason == SC_REASON_DEVICE ||
 	       reason == SC_REASON_RESOURCE;
@@ -229,11 +229,11 @@ void sc_move_fault(struct sc_frame *x)
 	if (age > 0)
 		sc_standby_lost(x);
 	else if (!c->guarded)
-		fault_unguarded(x);
+		move_fault_unguarded(x);
 	else if (sc_patience_nothing_passes(x))
 		sc_end_fail(x, SC_REASON_TRANSPORT);
-	else if (sc_moving(c) || carrier_is_dead(x->ev->reason))
-		leave_or_strand(x, x->ev->reason);
+	else if (sc_moving(c) || move_carrier_is_dead(x->ev->reason))
+		move_begin_or_strand(x, x->ev->reason);
 	else
 		sc_stay_or_leave(x, x->ev->reason);
 }
@@ -241,7 +241,7 @@ void sc_move_fault(struct sc_frame *x)
 /* ---- count, lay, settle --------------------------------------------------------------------- */
 
 /* Starts the wait for the peer, whose silence counts only now: before, we were busy ourselves. */
-static void await(struct sc_frame *x)
+static void move_await_peer(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
@@ -249,7 +249,7 @@ static void await(struct sc_frame *x)
 	sc_backoff_start(&c->resend_at, &c->resend_interval, x->now, sc_resend_first_ns(c));
 }
 
-static void settle(struct sc_frame *x)
+static void move_settle(struct sc_frame *x)
 {
 	struct sc_action *a = sc_emit(x, SC_ACT_SETTLE);
 
@@ -260,13 +260,13 @@ static void settle(struct sc_frame *x)
 	sc_exact_settle(x->c, a);
 }
 
-static void resume(struct sc_frame *x)
+static void move_begin_settling(struct sc_frame *x)
 {
 	transition_settling_to_resuming(x->c);
-	settle(x);
+	move_settle(x);
 }
 
-static void lay(struct sc_frame *x)
+static void move_lay_receives(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
@@ -280,7 +280,7 @@ static void lay(struct sc_frame *x)
 	sc_emit(x, SC_ACT_LAY_RECEIVES)->epoch = c->epoch;
 }
 
-static void count_start(struct sc_frame *x)
+static void move_begin_counting(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
@@ -291,7 +291,7 @@ static void count_start(struct sc_frame *x)
 	c->lifetime_until = x->now + (SC_MUTANT(NO_LIFETIME) ? 1 : c->config.packet_lifetime_ns);
 }
 
-static void counted_on_dead(struct sc_frame *x)
+static void move_note_dead_count(struct sc_frame *x)
 {
 	x->c->dead = x->c->epoch;
 	if (x->ev->cut)
@@ -299,7 +299,7 @@ static void counted_on_dead(struct sc_frame *x)
 }
 
 /* Takes a recount. An unasked answer (a command that hung and came back) counts only when final. */
-static void count(struct sc_frame *x)
+static void move_take_recount(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 	bool still = c->counted && c->recv_count == x->ev->recv_count;
@@ -309,8 +309,8 @@ static void count(struct sc_frame *x)
 	c->recounting = false;
 	if (still || SC_MUTANT(NO_LIFETIME)) {
 		transition_counting_to_laying(c);
-		counted_on_dead(x);
-		lay(x);
+		move_note_dead_count(x);
+		move_lay_receives(x);
 		return;
 	}
 	c->counted = true;
@@ -326,24 +326,24 @@ void sc_move_quiesced(struct sc_frame *x)
 	if (x->ev->epoch != c->epoch)
 		return;
 	if (final && (x->ev->dead || x->ev->disassociated) && !c->count_final)
-		counted_on_dead(x);
+		move_note_dead_count(x);
 	if (c->move == SC_MOVE_QUIESCING && final) {
 		transition_quiescing_to_laying(c);
-		lay(x);
+		move_lay_receives(x);
 	} else if (c->move == SC_MOVE_QUIESCING) {
 		transition_quiescing_to_counting(c);
-		await(x);
-		count_start(x);
+		move_await_peer(x);
+		move_begin_counting(x);
 	} else if (c->move == SC_MOVE_COUNTING && final) {
 		transition_counting_to_laying(c);
-		lay(x);
+		move_lay_receives(x);
 	} else if (c->move == SC_MOVE_COUNTING) {
-		count(x);
+		move_take_recount(x);
 	}
 }
 
 /* Repeats later if a key of the backup NIC or a right to run may come; ends otherwise. */
-static void retry_or_fail(struct sc_frame *x)
+static void move_retry_or_fail(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
@@ -367,12 +367,12 @@ void sc_move_laid(struct sc_frame *x)
 	if (c->move != SC_MOVE_LAYING || x->ev->epoch != c->epoch)
 		return;
 	if (!x->ev->ok) {
-		retry_or_fail(x);
+		move_retry_or_fail(x);
 		/* a sick peer counts from our quiescence on, another one hears of it later */
 		if (c->move == SC_MOVE_LAYING && c->peer.epoch == c->epoch && !c->peer.quiesced)
 			sc_state_send(x, false);
 		if (c->move == SC_MOVE_LAYING && !c->resend_at)
-			await(x);
+			move_await_peer(x);
 		return;
 	}
 	c->retry.at = c->retry.interval = 0;
@@ -382,23 +382,23 @@ void sc_move_laid(struct sc_frame *x)
 	transition_laying_to_settling(c);
 	/* if the peer's final count came first, the peer has only to say that it has seen ours */
 	sc_state_send(x, c->peer.final);
-	await(x);
+	move_await_peer(x);
 	if (sc_exact_complete(c) || SC_MUTANT(NO_ANSWER))
-		resume(x);
+		move_begin_settling(x);
 }
 
 /* A fault in the meantime makes the carrier useless, whatever was missing. */
-static void not_settled(struct sc_frame *x)
+static void move_settle_failed(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 	bool lost = c->fault_later;
 
-	retry_or_fail(x);
+	move_retry_or_fail(x);
 	if (lost && c->move == SC_MOVE_RESUMING)
 		sc_move_strand(x, SC_REASON_TRANSPORT);
 }
 
-static void arrive(struct sc_frame *x)
+static void move_arrive(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
@@ -417,12 +417,12 @@ void sc_move_settled(struct sc_frame *x)
 	if (c->move != SC_MOVE_RESUMING || x->ev->epoch != c->epoch)
 		return;
 	if (!x->ev->ok) {
-		not_settled(x);
+		move_settle_failed(x);
 		return;
 	}
 	c->retry.at = c->retry.interval = 0;
 	transition_resuming_to_none(c);
-	arrive(x);
+	move_arrive(x);
 	if (SC_MUTANT(COUNT_EARLY))
 		sc_emit(x, SC_ACT_QUIESCE)->epoch = c->epoch;
 	sc_emit(x, SC_ACT_DROP_OLD)->epoch = c->epoch;
@@ -433,7 +433,7 @@ void sc_move_settled(struct sc_frame *x)
 
 /* ---- the peer's STATE ----------------------------------------------------------------------- */
 
-static void record(struct sc_frame *x)
+static void move_record_peer(struct sc_frame *x)
 {
 	const struct sc_msg_state *m = &x->ev->state;
 	struct sc_conn *c = x->c;
@@ -453,7 +453,7 @@ static void record(struct sc_frame *x)
 	sc_exact_heard(x);
 }
 
-static bool final_sent(const struct sc_conn *c)
+static bool move_final_is_sent(const struct sc_conn *c)
 {
 	return c->count_final && c->move != SC_MOVE_LAYING;
 }
@@ -462,27 +462,27 @@ static bool final_sent(const struct sc_conn *c)
  * True if the peer has its count, but not ours. Before it has counted, ours may still be on its
  * way; if that is lost, the peer's count comes without it, or the peer asks.
  */
-static bool unseen(const struct sc_frame *x)
+static bool move_is_unseen(const struct sc_frame *x)
 {
 	const struct sc_msg_state *m = &x->ev->state;
 
-	return final_sent(x->c) && m->final && m->seen_epoch != x->c->epoch;
+	return move_final_is_sent(x->c) && m->final && m->seen_epoch != x->c->epoch;
 }
 
-static void message_equal(struct sc_frame *x)
+static void move_message_equal(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 	bool left_for = (sc_moving(c) && c->move != SC_MOVE_STRANDED) || c->count_final;
 
 	if (left_for)
-		record(x);
+		move_record_peer(x);
 	if (c->move == SC_MOVE_COUNTING)
-		count_start(x);
+		move_begin_counting(x);
 	else if (c->move == SC_MOVE_SETTLING && sc_exact_complete(c))
-		resume(x);
+		move_begin_settling(x);
 	else if (c->move == SC_MOVE_NONE)
 		sc_switch_message(x);
-	if (c->move != SC_MOVE_ENDED && !x->ev->copy && (x->ev->state.ask || unseen(x)))
+	if (c->move != SC_MOVE_ENDED && !x->ev->copy && (x->ev->state.ask || move_is_unseen(x)))
 		sc_state_send(x, false);
 }
 
@@ -490,7 +490,7 @@ static void message_equal(struct sc_frame *x)
  * Follows the peer, which leaves for a standby that both had ready; if ours is lost since, both
  * wait.
  */
-static void message_higher(struct sc_frame *x)
+static void move_message_higher(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 	uint32_t epoch = x->ev->state.epoch;
@@ -504,7 +504,7 @@ static void message_higher(struct sc_frame *x)
 		if (c->move == SC_MOVE_RESUMING)
 			return;
 		sc_move_leave(x, SC_REASON_PEER);
-		message_equal(x);
+		move_message_equal(x);
 		return;
 	}
 	if (sc_epoch_cmp(epoch, c->lost) > 0)
@@ -516,7 +516,7 @@ static void message_higher(struct sc_frame *x)
 }
 
 /* Gives up the carriers that the peer has lost: they are of no use here either. */
-static void message_lost(struct sc_frame *x)
+static void move_message_lost(struct sc_frame *x)
 {
 	const struct sc_msg_state *m = &x->ev->state;
 	struct sc_conn *c = x->c;
@@ -528,7 +528,7 @@ static void message_lost(struct sc_frame *x)
 		sc_patience_beyond(x, m->reason);
 	if ((m->stranded && m->epoch == c->epoch) ||
 	    (sc_epoch_cmp(m->lost, c->epoch) >= 0 && sc_epoch_cmp(m->epoch, c->epoch) < 0))
-		leave_or_strand(x, SC_REASON_PEER);
+		move_begin_or_strand(x, SC_REASON_PEER);
 }
 
 void sc_move_message(struct sc_frame *x)
@@ -537,26 +537,26 @@ void sc_move_message(struct sc_frame *x)
 	int32_t age;
 
 	if (x->ev->state.lost || x->ev->state.stranded)
-		message_lost(x);
+		move_message_lost(x);
 	age = sc_epoch_cmp(x->ev->state.epoch, c->epoch);
 	if (age > 0)
-		message_higher(x);
+		move_message_higher(x);
 	else if (age == 0 || (SC_MUTANT(ANY_EPOCH) && sc_moving(c)))
-		message_equal(x);
+		move_message_equal(x);
 	else if (x->ev->state.ask && !x->ev->copy)
 		sc_state_send(x, false);
 }
 
 /* ---- time ----------------------------------------------------------------------------------- */
 
-static void lifetime_over(struct sc_frame *x)
+static void move_recount(struct sc_frame *x)
 {
 	x->c->lifetime_until = 0;
 	x->c->recounting = true;
 	sc_emit(x, SC_ACT_RECOUNT)->epoch = x->c->epoch;
 }
 
-static void retry(struct sc_frame *x)
+static void move_retry(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
@@ -564,10 +564,10 @@ static void retry(struct sc_frame *x)
 	if (c->move == SC_MOVE_LAYING)
 		sc_emit(x, SC_ACT_LAY_RECEIVES)->epoch = c->epoch;
 	else if (c->move == SC_MOVE_RESUMING)
-		settle(x);
+		move_settle(x);
 }
 
-static enum sc_reason late_reason(const struct sc_conn *c)
+static enum sc_reason move_late_reason(const struct sc_conn *c)
 {
 	if (c->move == SC_MOVE_STRANDED)
 		return SC_REASON_NO_STANDBY;
@@ -586,11 +586,11 @@ void sc_move_timer(struct sc_frame *x)
 		return;
 	}
 	if (sc_due(c->deadline_at, x->now) && !SC_MUTANT(FOR_EVER)) {
-		sc_end_fail(x, late_reason(c));
+		sc_end_fail(x, move_late_reason(c));
 		return;
 	}
 	if (sc_due(c->lifetime_until, x->now))
-		lifetime_over(x);
+		move_recount(x);
 	if (sc_due(c->retry.at, x->now))
-		retry(x);
+		move_retry(x);
 }

@@ -24,25 +24,25 @@ bool sc_owner_asks(const struct sp_request *request)
 	return request->published && request->cas && request->swap != request->compare;
 }
 
-static bool changes(const struct sp_request *r, uint64_t addr)
+static bool owner_changes(const struct sp_request *r, uint64_t addr)
 {
 	return r->bytes && r->addr < addr + sizeof(uint64_t) && addr < r->addr + r->bytes;
 }
 
 /* True if the owner may have changed the word since, or had its answer. */
-static bool undone_behind(const struct sp_request *r, uint32_t begun, uint32_t i)
+static bool owner_undone_behind(const struct sp_request *r, uint32_t begun, uint32_t i)
 {
 	for (uint32_t k = i + 1; k < begun; k++)
-		if (r[k].published && (r[k].send_fence || changes(&r[k], r[i].addr)))
+		if (r[k].published && (r[k].send_fence || owner_changes(&r[k], r[i].addr)))
 			return true;
 	return false;
 }
 
 /* True if an earlier request will come a second time, over the value swapped in. */
-static bool undone_again(const struct sp_request *r, uint32_t i, const enum sp_fate *fates)
+static bool owner_undone_again(const struct sp_request *r, uint32_t i, const enum sp_fate *fates)
 {
 	for (uint32_t k = 0; k < i; k++)
-		if (r[k].published && fates[k] == SP_FATE_RESEND && changes(&r[k], r[i].addr))
+		if (r[k].published && fates[k] == SP_FATE_RESEND && owner_changes(&r[k], r[i].addr))
 			return true;
 	return false;
 }
@@ -53,8 +53,8 @@ bool sc_owner_decides(const struct sp_request *requests, uint32_t begun, uint32_
 	const struct sp_request *r = &requests[i];
 	bool won = r->word == r->swap && !SC_MUTANT(OWN_IS_LOST);
 
-	if (!sc_owner_asks(r) || !r->told || undone_behind(requests, begun, i) ||
-	    undone_again(requests, i, fates))
+	if (!sc_owner_asks(r) || !r->told || owner_undone_behind(requests, begun, i) ||
+	    owner_undone_again(requests, i, fates))
 		return false;
 	if (SC_MUTANT(OTHER_IS_WON) && r->word != r->compare)
 		won = true;

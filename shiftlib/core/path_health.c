@@ -483,7 +483,7 @@ bool sh_path_lost(const struct sh_path_health *path, const struct sh_path_health
 
 /* ---- the clock ------------------------------------------------------------------------------ */
 
-static uint64_t earlier(uint64_t a, uint64_t b)
+static uint64_t path_earlier(uint64_t a, uint64_t b)
 {
 	if (!a || !b)
 		return a ? a : b;
@@ -497,10 +497,10 @@ uint64_t sh_path_next(const struct sh_path_health *path, uint64_t now)
 	if (path->state != SH_PATH_UP)
 		return at;
 	if (path_steady_at(path) > now)
-		at = earlier(at, path_steady_at(path));
+		at = path_earlier(at, path_steady_at(path));
 	if (path->missed && path->silent_since + path->config->loss_ns > now)
-		at = earlier(at, path->silent_since + path->config->loss_ns);
+		at = path_earlier(at, path->silent_since + path->config->loss_ns);
 	if (path_doubted_at(path) > now)
-		at = earlier(at, path_doubted_at(path));
+		at = path_earlier(at, path_doubted_at(path));
 	return at;
 }

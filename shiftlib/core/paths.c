@@ -5,46 +5,46 @@
  */
 #include "shiftlib/core/internal.h"
 
-static uint8_t both_up(const struct sc_conn *c)
+static uint8_t paths_both_up(const struct sc_conn *c)
 {
 	return c->paths.up & (c->peer.masks_known ? c->peer.paths.up : UINT8_MAX);
 }
 
-static uint8_t both_steady(const struct sc_conn *c)
+static uint8_t paths_both_steady(const struct sc_conn *c)
 {
-	return both_up(c) & c->paths.steady &
+	return paths_both_up(c) & c->paths.steady &
 	       (c->peer.masks_known ? c->peer.paths.steady : UINT8_MAX);
 }
 
-static uint8_t drained(const struct sc_conn *c)
+static uint8_t paths_drained(const struct sc_conn *c)
 {
 	return c->paths.drained | c->peer.paths.drained;
 }
 
-static uint8_t bit(uint8_t path)
+static uint8_t paths_bit(uint8_t path)
 {
 	return (uint8_t)(1u << path);
 }
 
 bool sc_paths_both_up(const struct sc_conn *c, uint8_t path)
 {
-	return both_up(c) & bit(path);
+	return paths_both_up(c) & paths_bit(path);
 }
 
 bool sc_paths_both_steady(const struct sc_conn *c, uint8_t path)
 {
-	return both_steady(c) & bit(path);
+	return paths_both_steady(c) & paths_bit(path);
 }
 
 /* Returns the number of paths that a carrier could be on. */
 uint32_t sc_paths_count(const struct sc_conn *c)
 {
-	return (uint32_t)__builtin_popcount(both_up(c) | bit(c->path));
+	return (uint32_t)__builtin_popcount(paths_both_up(c) | paths_bit(c->path));
 }
 
 bool sc_paths_drained(const struct sc_conn *c, uint8_t path)
 {
-	return drained(c) & bit(path);
+	return paths_drained(c) & paths_bit(path);
 }
 
 bool sc_paths_before(const struct sc_conn *c, uint8_t path, uint8_t other)
@@ -54,13 +54,14 @@ bool sc_paths_before(const struct sc_conn *c, uint8_t path, uint8_t other)
 	return sc_order_rank(c->standby.order, path) < sc_order_rank(c->standby.order, other);
 }
 
-static int first(const struct sc_conn *c, uint8_t mask)
+static int paths_first(const struct sc_conn *c, uint8_t mask)
 {
 	int found = -1;
 	uint8_t path;
 
 	for (path = 0; path < SC_MAX_PATHS; path++)
-		if (mask & bit(path) && (found < 0 || sc_paths_before(c, path, (uint8_t)found)))
+		if (mask & paths_bit(path) &&
+		    (found < 0 || sc_paths_before(c, path, (uint8_t)found)))
 			found = path;
 	return found;
 }
@@ -73,25 +74,25 @@ static int first(const struct sc_conn *c, uint8_t mask)
 int sc_paths_choose(const struct sc_conn *c)
 {
 	bool stranded = c->move == SC_MOVE_STRANDED;
-	uint8_t others = (uint8_t) ~(drained(c) | bit(c->path));
+	uint8_t others = (uint8_t) ~(paths_drained(c) | paths_bit(c->path));
 	const uint8_t tries[] = {
-		both_steady(c) & others & ~c->standby.avoid,
-		both_up(c) & others & ~c->standby.avoid,
-		both_up(c) & others,
-		stranded ? both_up(c) & ~drained(c) : 0,
-		stranded && !SC_MUTANT(DRAINED_LAST) ? both_up(c) : 0,
+		paths_both_steady(c) & others & ~c->standby.avoid,
+		paths_both_up(c) & others & ~c->standby.avoid,
+		paths_both_up(c) & others,
+		stranded ? paths_both_up(c) & ~paths_drained(c) : 0,
+		stranded && !SC_MUTANT(DRAINED_LAST) ? paths_both_up(c) : 0,
 	};
 	int path = -1;
 
 	for (size_t i = 0; i < sizeof(tries) && path < 0; i++)
-		path = first(c, tries[i]);
+		path = paths_first(c, tries[i]);
 	return path;
 }
 
 /* A better path need not be steady yet: its standby is ready once it is. */
 bool sc_paths_better(const struct sc_conn *c)
 {
-	int path = first(c, both_up(c) & (uint8_t)~drained(c));
+	int path = paths_first(c, paths_both_up(c) & (uint8_t)~paths_drained(c));
 
 	return path >= 0 && sc_paths_before(c, (uint8_t)path, c->path);
 }
@@ -121,7 +122,7 @@ void sc_paths_changed(struct sc_frame *x)
 	c->standby.avoid &= (uint8_t)~came;
 	if (came)
 		c->standby.choose_at = 0;
-	if (came & bit(c->path))
+	if (came & paths_bit(c->path))
 		c->suspect = false;
 	if (c->peer.introduced)
 		sc_standby_tell(x);

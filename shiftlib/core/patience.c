@@ -15,27 +15,27 @@ uint64_t sc_retries_ns(const struct sc_config *config)
 	return config->retry_time_ns * (SC_MUTANT(NOMINAL) ? 1 : config->retry_stretch);
 }
 
-static uint64_t at_least(uint64_t retries_ns, uint64_t ns)
+static uint64_t patience_at_least(uint64_t retries_ns, uint64_t ns)
 {
 	return retries_ns > ns && !SC_MUTANT(IMPATIENT) ? retries_ns : ns;
 }
 
 /* Applies the operator's limit. */
-static uint64_t within_the_limit(const struct sc_config *cfg, uint64_t ns)
+static uint64_t patience_within_limit(const struct sc_config *cfg, uint64_t ns)
 {
 	return cfg->limit_ns && cfg->limit_ns < ns ? cfg->limit_ns : ns;
 }
 
-static uint64_t patience_of(const struct sc_conn *c, uint64_t ns)
+static uint64_t patience_with(const struct sc_conn *c, uint64_t ns)
 {
 	const struct sc_config *cfg = &c->config;
 
 	if (cfg->lazy) /* thousands may make their standbys now, in line for one NIC */
 		ns = SC_LAZY_PATIENCE * cfg->deadline_ns;
 	/* where stock's connection is over, no retry of its NIC need be outlived */
-	ns = at_least(c->beyond ? cfg->retry_time_ns : sc_retries_ns(cfg), ns);
+	ns = patience_at_least(c->beyond ? cfg->retry_time_ns : sc_retries_ns(cfg), ns);
 	ns += SC_LIFETIMES * cfg->packet_lifetime_ns;
-	return within_the_limit(cfg, ns);
+	return patience_within_limit(cfg, ns);
 }
 
 /*
@@ -44,19 +44,20 @@ static uint64_t patience_of(const struct sc_conn *c, uint64_t ns)
  */
 uint64_t sc_patience_ns(const struct sc_config *config)
 {
-	return within_the_limit(config, at_least(config->retry_time_ns, config->deadline_ns));
+	return patience_within_limit(config,
+				     patience_at_least(config->retry_time_ns, config->deadline_ns));
 }
 
-static uint64_t patience(const struct sc_conn *c)
+static uint64_t patience_ns(const struct sc_conn *c)
 {
-	return patience_of(c, c->beyond ? c->config.silence_ns : c->config.deadline_ns);
+	return patience_with(c, c->beyond ? c->config.silence_ns : c->config.deadline_ns);
 }
 
 /*
  * True if stock would go on: there only an end's own requests end its QP, unless it retries for
  * ever. But where a sick NIC cannot count, waiting for ever helps nobody: P5 forbids to go on.
  */
-static bool stock_goes_on(const struct sc_frame *x)
+static bool patience_stock_goes_on(const struct sc_frame *x)
 {
 	const struct sc_conn *c = x->c;
 
@@ -69,8 +70,8 @@ void sc_patience_follow(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
-	if (stock_goes_on(x))
-		c->deadline_at = x->now + patience(c);
+	if (patience_stock_goes_on(x))
+		c->deadline_at = x->now + patience_ns(c);
 }
 
 /*
@@ -90,7 +91,7 @@ void sc_patience_start(struct sc_frame *x, enum sc_reason reason)
 	struct sc_conn *c = x->c;
 
 	c->reason = reason;
-	c->deadline_at = x->now + patience(c);
+	c->deadline_at = x->now + patience_ns(c);
 	c->peer.heard_at = x->now;
 }
 
@@ -123,7 +124,7 @@ uint64_t sc_patience_dark_until(const struct sc_conn *c)
 {
 	if (!c->dark_since || !c->beyond || !c->guarded || c->move != SC_MOVE_NONE)
 		return 0;
-	return c->dark_since + patience_of(c, c->config.deadline_ns);
+	return c->dark_since + patience_with(c, c->config.deadline_ns);
 }
 
 void sc_patience_dark(struct sc_frame *x)

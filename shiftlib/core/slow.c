@@ -13,28 +13,28 @@ enum sh_slow_mutant sh_slow_mutant;
 
 /* ---- what it could -------------------------------------------------------------------------- */
 
-static uint32_t larger(uint32_t a, uint32_t b)
+static uint32_t slow_larger(uint32_t a, uint32_t b)
 {
 	return a > b ? a : b;
 }
 
 /* Returns the lesser rate of two, each of which may be unknown. */
-static uint32_t lesser(uint32_t a, uint32_t b)
+static uint32_t slow_lesser(uint32_t a, uint32_t b)
 {
 	if (!a || !b)
 		return a + b;
 	return a < b ? a : b;
 }
 
-static uint32_t carries(uint32_t port, uint32_t bus)
+static uint32_t slow_carries(uint32_t port, uint32_t bus)
 {
-	return SH_SLOW_MUTANT(PORT_ONLY) ? port : lesser(port, bus);
+	return SH_SLOW_MUTANT(PORT_ONLY) ? port : slow_lesser(port, bus);
 }
 
-static void learn(struct sh_slow_rates *most, const struct sh_slow_rates *rates)
+static void slow_learn(struct sh_slow_rates *most, const struct sh_slow_rates *rates)
 {
-	most->port = larger(most->port, rates->port);
-	most->bus = larger(most->bus, rates->bus);
+	most->port = slow_larger(most->port, rates->port);
+	most->bus = slow_larger(most->bus, rates->bus);
 	most->bus_most = rates->bus_most ? rates->bus_most : most->bus_most;
 }
 
@@ -42,24 +42,24 @@ static void learn(struct sh_slow_rates *most, const struct sh_slow_rates *rates)
  * Returns the full rate of the PCI link. Both its ends may be set below what they can: then no NIC
  * of its make reaches that.
  */
-static uint32_t bus_whole(const struct sh_slow_rates *most, const struct sh_slow_rates *like)
+static uint32_t slow_bus_whole(const struct sh_slow_rates *most, const struct sh_slow_rates *like)
 {
 	uint32_t can = most->bus_most;
 
 	if (!most->bus)
 		return 0;
 	if (like->bus)
-		can = SH_SLOW_MUTANT(BEYOND_THE_SLOT) ? like->bus : lesser(can, like->bus);
-	return larger(most->bus, can);
+		can = SH_SLOW_MUTANT(BEYOND_THE_SLOT) ? like->bus : slow_lesser(can, like->bus);
+	return slow_larger(most->bus, can);
 }
 
-static uint32_t whole(const struct sh_slow_rates *most, const struct sh_slow_rates *like)
+static uint32_t slow_whole_of(const struct sh_slow_rates *most, const struct sh_slow_rates *like)
 {
 	static const struct sh_slow_rates none;
 
 	if (SH_SLOW_MUTANT(ALONE))
 		like = &none;
-	return carries(larger(most->port, like->port), bus_whole(most, like));
+	return slow_carries(slow_larger(most->port, like->port), slow_bus_whole(most, like));
 }
 
 /* ---- states --------------------------------------------------------------------------------- */
@@ -84,7 +84,7 @@ static void transition_slow_to_whole(struct sh_slow *slow, uint64_t now)
 	slow->well_at = now;
 }
 
-static bool falls_short(struct sh_slow *slow)
+static bool slow_falls_short(struct sh_slow *slow)
 {
 	uint64_t now = (uint64_t)slow->now * THOUSAND;
 
@@ -95,12 +95,12 @@ static bool falls_short(struct sh_slow *slow)
 	return !slow->accepted || now < (uint64_t)slow->accepted * BELOW;
 }
 
-static bool judge(struct sh_slow *slow, const struct sh_gray_config *config, uint64_t now)
+static bool slow_judge(struct sh_slow *slow, const struct sh_gray_config *config, uint64_t now)
 {
 	uint64_t hold = SH_SLOW_MUTANT(NO_HOLD) ? 0 : sh_slow_hold_ns(slow, config);
 	uint32_t least = SH_SLOW_MUTANT(ONE_LOOK) ? 1 : LOOKS_LEAST;
 
-	if (falls_short(slow)) {
+	if (slow_falls_short(slow)) {
 		slow->looks++;
 		slow->seen_at = now;
 	} else {
@@ -123,12 +123,12 @@ bool sh_slow_look(struct sh_slow *slow, const struct sh_gray_config *config,
 		slow->looks = 0;
 		return false;
 	}
-	learn(&slow->most, rates);
-	slow->now = rates->port ? carries(rates->port, rates->bus) : 0;
-	slow->whole = whole(&slow->most, like);
+	slow_learn(&slow->most, rates);
+	slow->now = rates->port ? slow_carries(rates->port, rates->bus) : 0;
+	slow->whole = slow_whole_of(&slow->most, like);
 	if (SH_SLOW_MUTANT(SUM_OF_PARTS) && rates->bus < slow->most.bus)
 		slow->now = slow->now / 2;
-	return judge(slow, config, now);
+	return slow_judge(slow, config, now);
 }
 
 void sh_slow_forget(struct sh_slow *slow)

@@ -25,12 +25,12 @@ void sh_slow_path_add(struct sh_slow_path *slow, uint64_t ns)
 		slow->least_ns = ns;
 }
 
-static bool known(const struct sh_slow_path *slow)
+static bool slow_path_is_known(const struct sh_slow_path *slow)
 {
 	return slow->learned >= LEARNS_LEAST;
 }
 
-static void learn(struct sh_slow_path *slow)
+static void slow_path_learn(struct sh_slow_path *slow)
 {
 	uint32_t down;
 
@@ -43,7 +43,7 @@ static void learn(struct sh_slow_path *slow)
 		slow->usual_ns += (slow->least_ns - slow->usual_ns) / slow->learned;
 }
 
-static bool longer(uint64_t ns, uint64_t than)
+static bool slow_path_is_longer(uint64_t ns, uint64_t than)
 {
 	uint64_t factor = SH_SLOW_PATH_MUTANT(TWICE) ? 2 : FACTOR;
 
@@ -55,37 +55,39 @@ static bool longer(uint64_t ns, uint64_t than)
 /*
  * True if the other path shows that neither the machine nor the peer causes the delay of this one.
  */
-static bool vouches(const struct sh_slow_path *other, uint64_t longer_ns)
+static bool slow_path_vouches(const struct sh_slow_path *other, uint64_t longer_ns)
 {
 	if (other->state == SH_SLOW_PATH_SLOW && !SH_SLOW_PATH_MUTANT(SLOW_ONE))
 		return false;
-	return other->n && known(other) &&
+	return other->n && slow_path_is_known(other) &&
 	       (other->least_ns <= other->usual_ns + longer_ns / WITNESS ||
 		SH_SLOW_PATH_MUTANT(ALL_ALIKE));
 }
 
-static bool is_instead(const struct sh_slow_path *slow, const struct sh_slow_path *other,
-		       uint64_t instead_ns)
+static bool slow_path_is_instead(const struct sh_slow_path *slow, const struct sh_slow_path *other,
+				 uint64_t instead_ns)
 {
-	return longer(slow->least_ns, instead_ns) && vouches(other, slow->least_ns - instead_ns);
+	return slow_path_is_longer(slow->least_ns, instead_ns) &&
+	       slow_path_vouches(other, slow->least_ns - instead_ns);
 }
 
 /*
  * Returns the time of a well path, as the other one shows. 0: the path is well, or that cannot be
  * told.
  */
-static uint64_t instead(const struct sh_slow_path *slow, const struct sh_slow_path *other)
+static uint64_t slow_path_instead(const struct sh_slow_path *slow, const struct sh_slow_path *other)
 {
-	if (known(slow) && is_instead(slow, other, slow->usual_ns))
+	if (slow_path_is_known(slow) && slow_path_is_instead(slow, other, slow->usual_ns))
 		return slow->usual_ns;
-	if (other->n && is_instead(slow, other, other->least_ns) && !SH_SLOW_PATH_MUTANT(OWN_ALONE))
+	if (other->n && slow_path_is_instead(slow, other, other->least_ns) &&
+	    !SH_SLOW_PATH_MUTANT(OWN_ALONE))
 		return other->least_ns;
 	return 0;
 }
 
 /* Compares a path with the others. True: this look found it too long. */
-static bool compare(const struct sh_slow_path_of *paths, uint32_t n,
-		    const struct sh_slow_path_of *of)
+static bool slow_path_compare(const struct sh_slow_path_of *paths, uint32_t n,
+			      const struct sh_slow_path_of *of)
 {
 	struct sh_slow_path *slow = of->path;
 	uint64_t instead_ns = 0;
@@ -96,7 +98,7 @@ static bool compare(const struct sh_slow_path_of *paths, uint32_t n,
 	for (i = 0; i < n && !instead_ns; i++) {
 		if (paths[i].nic == of->nic && !SH_SLOW_PATH_MUTANT(SAME_NIC))
 			continue;
-		instead_ns = instead(slow, paths[i].path);
+		instead_ns = slow_path_instead(slow, paths[i].path);
 		slow->witness = instead_ns ? paths[i].nic : slow->witness;
 	}
 	slow->instead_ns = instead_ns ? instead_ns : slow->instead_ns;
@@ -123,7 +125,7 @@ static void transition_slow_to_usual(struct sh_slow_path *slow, uint64_t now)
 	slow->state = SH_SLOW_PATH_USUAL;
 }
 
-static void count(struct sh_slow_path *slow, uint64_t now)
+static void slow_path_count(struct sh_slow_path *slow, uint64_t now)
 {
 	if (!slow->looks || slow->least_ns < slow->floor_ns)
 		slow->floor_ns = slow->least_ns;
@@ -132,7 +134,7 @@ static void count(struct sh_slow_path *slow, uint64_t now)
 	slow->pings += slow->n;
 }
 
-static bool enough(const struct sh_slow_path *slow)
+static bool slow_path_has_enough(const struct sh_slow_path *slow)
 {
 	uint32_t looks = SH_SLOW_PATH_MUTANT(ONE_LOOK) ? 1 : LOOKS_LEAST;
 
@@ -140,34 +142,36 @@ static bool enough(const struct sh_slow_path *slow)
 	       (slow->pings >= PINGS_LEAST || SH_SLOW_PATH_MUTANT(FEW_PINGS));
 }
 
-static void look_usual(const struct sh_slow_path_of *paths, uint32_t n,
-		       const struct sh_slow_path_of *of, const struct sh_gray_config *config,
-		       uint64_t now)
+static void slow_path_update_usual(const struct sh_slow_path_of *paths, uint32_t n,
+				   const struct sh_slow_path_of *of,
+				   const struct sh_gray_config *config, uint64_t now)
 {
 	struct sh_slow_path *slow = of->path;
 
-	if (compare(paths, n, of)) {
-		count(slow, now);
+	if (slow_path_compare(paths, n, of)) {
+		slow_path_count(slow, now);
 		if (SH_SLOW_PATH_MUTANT(LEARNS_ALL))
-			learn(slow);
-		if (enough(slow))
+			slow_path_learn(slow);
+		if (slow_path_has_enough(slow))
 			transition_usual_to_slow(slow, config, now);
 		return;
 	}
 	if (slow->n || !SH_SLOW_PATH_MUTANT(SILENCE))
 		slow->looks = slow->pings = 0;
-	if (slow->n && !(known(slow) && longer(slow->least_ns, slow->usual_ns)))
-		learn(slow);
+	if (slow->n &&
+	    !(slow_path_is_known(slow) && slow_path_is_longer(slow->least_ns, slow->usual_ns)))
+		slow_path_learn(slow);
 }
 
 /* Looks at a slow path, whatever the others are like now. */
-static void look_slow(struct sh_slow_path *slow, const struct sh_gray_config *config, uint64_t now)
+static void slow_path_update_slow(struct sh_slow_path *slow, const struct sh_gray_config *config,
+				  uint64_t now)
 {
 	uint64_t hold = sh_gray_hold_after(config, slow->relapses);
 
 	if (!slow->n)
 		return;
-	if (longer(slow->least_ns, slow->instead_ns)) {
+	if (slow_path_is_longer(slow->least_ns, slow->instead_ns)) {
 		slow->floor_ns = slow->least_ns;
 		slow->seen_at = now;
 		slow->well_looks = 0;
@@ -186,16 +190,16 @@ void sh_slow_path_look(const struct sh_slow_path_of *paths, uint32_t n,
 
 	for (i = 0; i < n; i++)
 		if (paths[i].path->state == SH_SLOW_PATH_SLOW)
-			look_slow(paths[i].path, config, now);
+			slow_path_update_slow(paths[i].path, config, now);
 		else
-			look_usual(paths, n, &paths[i], config, now);
+			slow_path_update_usual(paths, n, &paths[i], config, now);
 	for (i = 0; i < n; i++)
 		paths[i].path->n = 0;
 }
 
 /* ---- what is told of a NIC ------------------------------------------------------------------ */
 
-static enum sh_slow_paths sum(const struct sh_slow_paths_seen *seen)
+static enum sh_slow_paths slow_path_sum(const struct sh_slow_paths_seen *seen)
 {
 	uint32_t peers = SH_SLOW_PATH_MUTANT(ONE_PEER) ? 1 : PEERS_LEAST;
 
@@ -207,7 +211,7 @@ static enum sh_slow_paths sum(const struct sh_slow_paths_seen *seen)
 
 bool sh_slow_paths_tell(struct sh_slow_paths_told *nic, const struct sh_slow_paths_seen *seen)
 {
-	enum sh_slow_paths now = sum(seen);
+	enum sh_slow_paths now = slow_path_sum(seen);
 	bool waited = nic->waits || SH_SLOW_PATH_MUTANT(AT_ONCE);
 
 	nic->waits = now > nic->told && !waited;

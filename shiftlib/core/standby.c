@@ -9,7 +9,7 @@
 #include "shiftlib/core/internal.h"
 
 /* True if there is a standby, in whatever phase. */
-static bool is_here(const struct sc_conn *c)
+static bool standby_is_here(const struct sc_conn *c)
 {
 	return c->standby.phase != SC_STANDBY_NONE && c->standby.phase != SC_STANDBY_FAILED;
 }
@@ -18,7 +18,7 @@ static bool is_here(const struct sc_conn *c)
 
 static void transition_any_to_making(struct sc_conn *c)
 {
-	SC_ASSERT(!is_here(c));
+	SC_ASSERT(!standby_is_here(c));
 	c->standby.phase = SC_STANDBY_MAKING;
 }
 
@@ -71,7 +71,7 @@ bool sc_standby_ready_for(const struct sc_conn *c, uint32_t epoch)
 }
 
 /* True if a standby may be made: before a move, or for one that waits for it. */
-static bool may_make(const struct sc_conn *c)
+static bool standby_may_make(const struct sc_conn *c)
 {
 	return c->peer.introduced && (c->move == SC_MOVE_NONE || c->move == SC_MOVE_STRANDED);
 }
@@ -79,7 +79,7 @@ static bool may_make(const struct sc_conn *c)
 /* ---- the message ---------------------------------------------------------------------------- */
 
 /* Returns the phase that the peer must have seen. CONNECTING is no news: the address was MADE's. */
-static uint8_t announced(const struct sc_conn *c)
+static uint8_t standby_announced(const struct sc_conn *c)
 {
 	switch (c->standby.phase) {
 	case SC_STANDBY_NONE: return SC_STANDBY_NONE;
@@ -92,29 +92,29 @@ static uint8_t announced(const struct sc_conn *c)
 	return SC_STANDBY_NONE;
 }
 
-static bool unseen(const struct sc_conn *c)
+static bool standby_is_unseen(const struct sc_conn *c)
 {
 	return c->peer.introduced &&
-	       (c->standby.seen < announced(c) || c->standby.masks_seen != c->paths.no);
+	       (c->standby.seen < standby_announced(c) || c->standby.masks_seen != c->paths.no);
 }
 
 /*
  * True if the message goes over its own path only, to show that it works. Other news must arrive.
  */
-static bool own_path_only(const struct sc_conn *c)
+static bool standby_own_path_only(const struct sc_conn *c)
 {
 	return c->standby.phase >= SC_STANDBY_MADE && c->standby.phase <= SC_STANDBY_READY &&
 	       c->standby.masks_seen == c->paths.no;
 }
 
-static void send(struct sc_frame *x, bool ask)
+static void standby_send(struct sc_frame *x, bool ask)
 {
 	const struct sc_conn *c = x->c;
 	struct sc_action *a = sc_emit(x, SC_ACT_SEND_STANDBY);
 
 	a->epoch = c->standby.epoch;
 	a->path = c->standby.path;
-	a->on = !own_path_only(c);
+	a->on = !standby_own_path_only(c);
 	a->standby = (struct sc_msg_standby){
 		.epoch = c->standby.epoch,
 		.phase = c->standby.phase,
@@ -141,12 +141,12 @@ void sc_standby_tell(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
-	send(x, false);
+	standby_send(x, false);
 	sc_backoff_start(&c->standby.resend_at, &c->standby.resend_interval, x->now,
 			 sc_resend_first_ns(c));
 }
 
-static void resend(struct sc_frame *x)
+static void standby_resend(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 	/* a moving connection may wait for just this news, that there is another path */
@@ -156,9 +156,9 @@ static void resend(struct sc_frame *x)
 		return;
 	c->standby.resend_at = 0;
 	/* nobody listens with no path up: PATH_UP or PATHS sends it again */
-	if (!unseen(c) || !c->paths.up)
+	if (!standby_is_unseen(c) || !c->paths.up)
 		return;
-	send(x, true);
+	standby_send(x, true);
 	sc_backoff_next(&c->standby.resend_at, &c->standby.resend_interval, x->now,
 			c->config.resend_max_ns * times);
 }
@@ -167,9 +167,9 @@ void sc_standby_send_again(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
-	if (!unseen(c))
+	if (!standby_is_unseen(c))
 		return;
-	send(x, true);
+	standby_send(x, true);
 	sc_backoff_start(&c->standby.resend_at, &c->standby.resend_interval, x->now,
 			 sc_resend_first_ns(c));
 }
@@ -181,14 +181,14 @@ void sc_standby_send_again(struct sc_frame *x)
  * NIC, and the mask tells of a path that dies. Only a connection that waits for its standby has no
  * time, except where the others wait as well.
  */
-static uint64_t making_time(const struct sc_conn *c)
+static uint64_t standby_making_ns(const struct sc_conn *c)
 {
 	if (!sc_moving(c))
 		return c->config.standby_ns * SC_STANDBY_PATIENCE;
 	return c->config.lazy ? c->config.deadline_ns : c->config.standby_ns;
 }
 
-static void start(struct sc_frame *x, uint32_t epoch, uint8_t path)
+static void standby_start(struct sc_frame *x, uint32_t epoch, uint8_t path)
 {
 	struct sc_conn *c = x->c;
 	struct sc_action *a;
@@ -200,13 +200,13 @@ static void start(struct sc_frame *x, uint32_t epoch, uint8_t path)
 	c->standby.seen = SC_STANDBY_NONE;
 	c->standby.both = false;
 	c->standby.choose_at = 0;
-	c->standby.deadline_at = c->leader ? x->now + making_time(c) : 0;
+	c->standby.deadline_at = c->leader ? x->now + standby_making_ns(c) : 0;
 	a = sc_emit(x, SC_ACT_STANDBY_MAKE);
 	a->epoch = epoch;
 	a->path = path;
 }
 
-static void connect_if_possible(struct sc_frame *x)
+static void standby_try_connect(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 	struct sc_action *a;
@@ -221,7 +221,7 @@ static void connect_if_possible(struct sc_frame *x)
 	a->address = c->standby.remote;
 }
 
-static void protect_if_possible(struct sc_frame *x)
+static void standby_try_protect(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
@@ -237,12 +237,12 @@ static void protect_if_possible(struct sc_frame *x)
 	sc_report(x);
 }
 
-static void drop(struct sc_frame *x)
+static void standby_drop(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
 	c->standby.deadline_at = 0;
-	if (!is_here(c))
+	if (!standby_is_here(c))
 		return;
 	sc_emit(x, SC_ACT_STANDBY_DROP)->epoch = c->standby.epoch;
 	if (sc_epoch_cmp(c->standby.epoch, c->lost) > 0)
@@ -251,7 +251,7 @@ static void drop(struct sc_frame *x)
 	sc_switch_standby_gone(x);
 }
 
-static void choose_later(struct sc_frame *x)
+static void standby_choose_later(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 	uint64_t max = sc_moving(c) ? c->config.resend_max_ns : c->config.choose_max_ns;
@@ -264,17 +264,17 @@ static void choose_later(struct sc_frame *x)
 }
 
 /* Gives up the standby. The peer is told, and the leader chooses another after a while. */
-static void give_up(struct sc_frame *x, enum sc_reason reason)
+static void standby_give_up(struct sc_frame *x, enum sc_reason reason)
 {
 	struct sc_conn *c = x->c;
 
 	if (reason != SC_REASON_PEER)
 		c->standby.avoid |= (uint8_t)(1u << c->standby.path);
-	drop(x);
+	standby_drop(x);
 	if (!sc_moving(c))
 		c->reason = reason;
 	if (c->leader)
-		choose_later(x);
+		standby_choose_later(x);
 	sc_report(x);
 	sc_standby_tell(x);
 }
@@ -286,7 +286,7 @@ void sc_standby_ask(struct sc_frame *x)
 
 	if (c->leader || !c->peer.introduced)
 		return;
-	send(x, true);
+	standby_send(x, true);
 	sc_backoff_start(&c->standby.resend_at, &c->standby.resend_interval, x->now,
 			 sc_resend_first_ns(c));
 }
@@ -303,7 +303,7 @@ void sc_standby_introduced(struct sc_frame *x)
 	if ((c->peer.introduced && (c->peer.known || SC_MUTANT(LEFT_OVER_LEADS))) ||
 	    c->move != SC_MOVE_NONE)
 		return;
-	drop(x);
+	standby_drop(x);
 	c->standby.choose_at = 0;
 	c->peer.introduced = true;
 	c->leader = x->ev->leader;
@@ -313,60 +313,60 @@ void sc_standby_introduced(struct sc_frame *x)
 	if (c->leader)
 		sc_standby_tell(x);
 	if (c->config.lazy)
-		c->standby.rest_until = x->now + making_time(c);
+		c->standby.rest_until = x->now + standby_making_ns(c);
 }
 
-static bool is_about(const struct sc_frame *x)
+static bool standby_is_about(const struct sc_frame *x)
 {
-	return is_here(x->c) && x->ev->epoch == x->c->standby.epoch;
+	return standby_is_here(x->c) && x->ev->epoch == x->c->standby.epoch;
 }
 
 void sc_standby_made(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
-	if (!is_about(x) || c->standby.phase != SC_STANDBY_MAKING) {
+	if (!standby_is_about(x) || c->standby.phase != SC_STANDBY_MAKING) {
 		/* given up while being made, maybe long ago */
-		if (!is_about(x) && x->ev->epoch != c->epoch)
+		if (!standby_is_about(x) && x->ev->epoch != c->epoch)
 			sc_emit(x, SC_ACT_STANDBY_DROP)->epoch = x->ev->epoch;
 		return;
 	}
 	transition_making_to_made(c);
 	c->standby.local = x->ev->address;
 	sc_standby_tell(x);
-	connect_if_possible(x);
+	standby_try_connect(x);
 }
 
 void sc_standby_connected(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
-	if (!is_about(x) || c->standby.phase != SC_STANDBY_CONNECTING)
+	if (!standby_is_about(x) || c->standby.phase != SC_STANDBY_CONNECTING)
 		return;
 	transition_connecting_to_ready(c);
 	sc_standby_tell(x);
-	protect_if_possible(x);
+	standby_try_protect(x);
 }
 
 void sc_standby_failed(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
-	if (is_about(x) &&
+	if (standby_is_about(x) &&
 	    (c->standby.phase == SC_STANDBY_MAKING || c->standby.phase == SC_STANDBY_CONNECTING))
-		give_up(x, x->ev->reason);
+		standby_give_up(x, x->ev->reason);
 }
 
 void sc_standby_lost(struct sc_frame *x)
 {
-	if (is_about(x))
-		give_up(x, x->ev->reason ? x->ev->reason : SC_REASON_PORT);
+	if (standby_is_about(x))
+		standby_give_up(x, x->ev->reason ? x->ev->reason : SC_REASON_PORT);
 }
 
 void sc_standby_gone_at_peer(struct sc_frame *x, uint32_t epoch)
 {
-	if (is_here(x->c) && sc_epoch_cmp(x->c->standby.epoch, epoch) <= 0)
-		give_up(x, SC_REASON_PEER);
+	if (standby_is_here(x->c) && sc_epoch_cmp(x->c->standby.epoch, epoch) <= 0)
+		standby_give_up(x, SC_REASON_PEER);
 }
 
 /* Notes a doubt, told with the masks: a leader that may rest has to hear of it. */
@@ -385,7 +385,7 @@ void sc_standby_suspect(struct sc_frame *x, bool on)
 
 /* ---- the leader's choice -------------------------------------------------------------------- */
 
-static uint32_t next_number(const struct sc_conn *c)
+static uint32_t standby_next_number(const struct sc_conn *c)
 {
 	uint32_t n = c->epoch;
 
@@ -401,7 +401,7 @@ static uint32_t next_number(const struct sc_conn *c)
 }
 
 /* True if another standby should replace the present one. */
-static bool replace(const struct sc_conn *c, uint8_t path)
+static bool standby_replaces(const struct sc_conn *c, uint8_t path)
 {
 	if (path == c->standby.path)
 		return false;
@@ -416,17 +416,17 @@ void sc_standby_choose(struct sc_frame *x)
 	struct sc_conn *c = x->c;
 	int path;
 
-	if (!c->leader || !may_make(c) || c->standby.choose_at)
+	if (!c->leader || !standby_may_make(c) || c->standby.choose_at)
 		return;
-	if (!is_here(c) && (c->standby.rests || sc_rest_awaited(c)))
+	if (!standby_is_here(c) && (c->standby.rests || sc_rest_awaited(c)))
 		return;
 	path = sc_paths_choose(c);
-	if (path < 0 && is_here(c) && !sc_paths_both_up(c, c->standby.path))
-		give_up(x, SC_REASON_PORT);
-	if (path < 0 || (is_here(c) && !replace(c, (uint8_t)path)))
+	if (path < 0 && standby_is_here(c) && !sc_paths_both_up(c, c->standby.path))
+		standby_give_up(x, SC_REASON_PORT);
+	if (path < 0 || (standby_is_here(c) && !standby_replaces(c, (uint8_t)path)))
 		return;
-	drop(x);
-	start(x, next_number(c), (uint8_t)path);
+	standby_drop(x);
+	standby_start(x, standby_next_number(c), (uint8_t)path);
 	sc_standby_tell(x);
 }
 
@@ -436,25 +436,25 @@ void sc_standby_timer(struct sc_frame *x)
 
 	if (sc_due(c->standby.deadline_at, x->now)) {
 		c->standby.deadline_at = 0;
-		if (is_here(c) && !sc_standby_ready(c))
-			give_up(x, SC_REASON_DEADLINE);
+		if (standby_is_here(c) && !sc_standby_ready(c))
+			standby_give_up(x, SC_REASON_DEADLINE);
 	}
 	if (sc_due(c->standby.choose_at, x->now))
 		c->standby.choose_at = 0;
 	if (sc_due(c->standby.rest_until, x->now))
 		c->standby.rest_until = 0;
-	resend(x);
+	standby_resend(x);
 }
 
 /* ---- the peer's message --------------------------------------------------------------------- */
 
-static bool proposes(const struct sc_msg_standby *m)
+static bool standby_proposes(const struct sc_msg_standby *m)
 {
 	return m->phase != SC_STANDBY_NONE && m->phase != SC_STANDBY_FAILED;
 }
 
 /* Returns the leader's choice: this side may know less of the paths, or know it later. */
-static uint8_t adopted_path(const struct sc_conn *c, const struct sc_msg_standby *m)
+static uint8_t standby_adopted_path(const struct sc_conn *c, const struct sc_msg_standby *m)
 {
 	int own = SC_MUTANT(OTHER_PATH) ? sc_paths_choose(c) : -1;
 
@@ -462,14 +462,14 @@ static uint8_t adopted_path(const struct sc_conn *c, const struct sc_msg_standby
 }
 
 /* Adopts the leader's proposal: the leader has given up any earlier standby for it. */
-static void adopt(struct sc_frame *x)
+static void standby_adopt(struct sc_frame *x)
 {
 	const struct sc_msg_standby *m = &x->ev->standby;
 	struct sc_conn *c = x->c;
 
-	drop(x);
-	if (proposes(m)) {
-		start(x, m->epoch, adopted_path(c, m));
+	standby_drop(x);
+	if (standby_proposes(m)) {
+		standby_start(x, m->epoch, standby_adopted_path(c, m));
 		return;
 	}
 	if (c->standby.phase != SC_STANDBY_FAILED)
@@ -479,7 +479,7 @@ static void adopt(struct sc_frame *x)
 }
 
 /* Records the peer's phase, which only rises in an epoch (FAILED is the highest). */
-static void record(struct sc_frame *x)
+static void standby_record(struct sc_frame *x)
 {
 	const struct sc_msg_standby *m = &x->ev->standby;
 	struct sc_conn *c = x->c;
@@ -492,21 +492,21 @@ static void record(struct sc_frame *x)
 		c->standby.seen = m->seen;
 }
 
-static void about_this_one(struct sc_frame *x)
+static void standby_take_phase(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
-	record(x);
-	if (c->standby.peer == SC_STANDBY_FAILED && is_here(c)) {
+	standby_record(x);
+	if (c->standby.peer == SC_STANDBY_FAILED && standby_is_here(c)) {
 		c->standby.avoid |= (uint8_t)(1u << c->standby.path);
-		give_up(x, SC_REASON_PEER);
+		standby_give_up(x, SC_REASON_PEER);
 		return;
 	}
-	connect_if_possible(x);
-	protect_if_possible(x);
+	standby_try_connect(x);
+	standby_try_protect(x);
 }
 
-static bool newer(const struct sc_conn *c, const struct sc_msg_standby *m)
+static bool standby_is_newer(const struct sc_conn *c, const struct sc_msg_standby *m)
 {
 	return m->phase != SC_STANDBY_NONE &&
 	       (sc_epoch_cmp(m->epoch, c->standby.epoch) > 0 || SC_MUTANT(LOWER_STANDBY)) &&
@@ -517,17 +517,18 @@ static bool newer(const struct sc_conn *c, const struct sc_msg_standby *m)
  * Answers the peer. STATE tells more if we have reached its epoch, left for it, or are busy with
  * it.
  */
-static void answer(struct sc_frame *x, bool news)
+static void standby_answer(struct sc_frame *x, bool news)
 {
 	const struct sc_msg_standby *m = &x->ev->standby;
 	struct sc_conn *c = x->c;
-	bool behind = may_make(c) && m->epoch == c->standby.epoch && m->seen < announced(c);
+	bool behind = standby_may_make(c) && m->epoch == c->standby.epoch &&
+		      m->seen < standby_announced(c);
 
 	if (!m->ask && !news && !behind)
 		return;
 	if (c->peer.introduced)
-		send(x, false);
-	if (proposes(m) && (!may_make(c) || sc_epoch_cmp(m->epoch, c->epoch) <= 0))
+		standby_send(x, false);
+	if (standby_proposes(m) && (!standby_may_make(c) || sc_epoch_cmp(m->epoch, c->epoch) <= 0))
 		sc_state_send(x, false);
 }
 
@@ -543,15 +544,15 @@ void sc_standby_message(struct sc_frame *x)
 	news = sc_paths_heard(x, m);
 	if (m->masks_seen == c->paths.no)
 		c->standby.masks_seen = m->masks_seen;
-	if (may_make(c)) {
-		if (newer(c, m) && !c->leader)
-			adopt(x);
+	if (standby_may_make(c)) {
+		if (standby_is_newer(c, m) && !c->leader)
+			standby_adopt(x);
 		if (m->epoch == c->standby.epoch && m->epoch != c->epoch)
-			about_this_one(x);
+			standby_take_phase(x);
 	}
-	if (!unseen(c))
+	if (!standby_is_unseen(c))
 		c->standby.resend_at = 0;
-	answer(x, news);
+	standby_answer(x, news);
 	sc_state_hurry(x);
 }
 
@@ -561,7 +562,7 @@ void sc_standby_message(struct sc_frame *x)
 void sc_standby_hurry(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
-	uint64_t latest = x->now + making_time(c);
+	uint64_t latest = x->now + standby_making_ns(c);
 
 	c->standby.choose_at = c->standby.choose_interval = 0;
 	c->standby.avoid = 0;

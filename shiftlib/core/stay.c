@@ -97,7 +97,7 @@ enum sc_stay_phase sc_stay_phase_told(const struct sc_conn *c)
 	return c->stay.phase == SC_STAY_ASK ? SC_STAY_WAIT : c->stay.phase;
 }
 
-static bool may_stay(const struct sc_conn *c, enum sc_reason reason)
+static bool stay_is_possible(const struct sc_conn *c, enum sc_reason reason)
 {
 	bool flap = reason == SC_REASON_PORT || reason == SC_REASON_SILENCE;
 	bool both = c->config.stay_ns && c->peer.stays != SC_STAYS_NOT;
@@ -107,7 +107,7 @@ static bool may_stay(const struct sc_conn *c, enum sc_reason reason)
 	return flap && both;
 }
 
-static void look(struct sc_frame *x)
+static void stay_ask_shell(struct sc_frame *x)
 {
 	struct sc_action *a = sc_emit(x, SC_ACT_STAY);
 
@@ -116,7 +116,7 @@ static void look(struct sc_frame *x)
 }
 
 /* Withholds sends from now on: the peer was heard in this wait, or began it. */
-static void withhold(struct sc_frame *x, uint32_t no)
+static void stay_withhold(struct sc_frame *x, uint32_t no)
 {
 	struct sc_conn *c = x->c;
 
@@ -124,11 +124,11 @@ static void withhold(struct sc_frame *x, uint32_t no)
 	c->stay.no = no;
 	c->stay.peer_goes = c->stay.told = c->stay.clear = false;
 	sc_backoff_start(&c->stay.look_at, &c->stay.look_interval, x->now, c->config.resend_min_ns);
-	look(x);
+	stay_ask_shell(x);
 }
 
 /* Joins the wait of a peer that wants to leave. */
-static void join(struct sc_frame *x, uint32_t no)
+static void stay_join(struct sc_frame *x, uint32_t no)
 {
 	struct sc_conn *c = x->c;
 
@@ -136,10 +136,10 @@ static void join(struct sc_frame *x, uint32_t no)
 	c->stay.wished = false;
 	c->stay.since = x->now;
 	c->stay.reason = SC_REASON_PEER;
-	withhold(x, no);
+	stay_withhold(x, no);
 }
 
-static void ask(struct sc_frame *x, enum sc_reason reason)
+static void stay_ask_peer(struct sc_frame *x, enum sc_reason reason)
 {
 	struct sc_conn *c = x->c;
 
@@ -160,13 +160,13 @@ void sc_stay_or_leave(struct sc_frame *x, enum sc_reason reason)
 
 	if (!sc_standby_ready(c)) {
 		sc_standby_suspect(x, true);
-	} else if (!may_stay(c, reason)) {
+	} else if (!stay_is_possible(c, reason)) {
 		sc_move_leave(x, reason);
 	} else if (sc_staying(c) && c->stay.phase != SC_STAY_BACK) {
 		c->stay.wished = true;
 		c->stay.reason = reason;
 	} else if (!sc_staying(c) && sc_switch_call_off(x)) {
-		ask(x, reason);
+		stay_ask_peer(x, reason);
 	} else {
 		sc_standby_suspect(x, true); /* the peer's word is awaited first */
 	}
@@ -174,7 +174,7 @@ void sc_stay_or_leave(struct sc_frame *x, enum sc_reason reason)
 
 /* ---- end ------------------------------------------------------------------------------------ */
 
-static void over(struct sc_frame *x)
+static void stay_end(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 	struct sc_action *a;
@@ -190,11 +190,11 @@ static void over(struct sc_frame *x)
  * Ends the wait, and leaves later if this end wished to: once its standby is ready, or the peer has
  * gone on from this wait.
  */
-static void over_for_now(struct sc_frame *x)
+static void stay_end_for_now(struct sc_frame *x)
 {
 	bool wished = x->c->stay.wished;
 
-	over(x);
+	stay_end(x);
 	if (wished)
 		sc_standby_suspect(x, true);
 }
@@ -209,15 +209,15 @@ void sc_stay_leave(struct sc_conn *c)
 void sc_stay_abandon(struct sc_frame *x)
 {
 	if (sc_staying(x->c))
-		over(x);
+		stay_end(x);
 }
 
-static void back(struct sc_frame *x)
+static void stay_go_back(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
 	if (c->stay.phase != SC_STAY_GO) {
-		over(x);
+		stay_end(x);
 		return;
 	}
 	transition_stay_go_to_back(c);
@@ -226,7 +226,7 @@ static void back(struct sc_frame *x)
 
 /* ---- own requests --------------------------------------------------------------------------- */
 
-static void go(struct sc_frame *x)
+static void stay_say_go(struct sc_frame *x)
 {
 	transition_stay_wait_to_go(x->c);
 	x->c->stay.look_at = 0;
@@ -250,21 +250,21 @@ void sc_stay_looked(struct sc_frame *x)
 /* ---- the peer ------------------------------------------------------------------------------- */
 
 /* Follows a peer that began another wait: it is still here, and has left on no GO of ours. */
-static void message_newer(struct sc_frame *x)
+static void stay_message_newer(struct sc_frame *x)
 {
 	const struct sc_msg_state *m = &x->ev->state;
 	struct sc_conn *c = x->c;
 	bool joins = m->stay == SC_STAY_WAIT || m->stay == SC_STAY_GO;
 
 	if (sc_staying(c) && (!joins || c->stay.phase == SC_STAY_BACK))
-		over_for_now(x);
+		stay_end_for_now(x);
 	if (sc_staying(c)) {
 		if (c->stay.phase == SC_STAY_ASK)
 			c->stay.since = x->now;
 		transition_stay_staying_to_wait(c);
-		withhold(x, m->stay_no);
+		stay_withhold(x, m->stay_no);
 	} else if (joins && c->guarded && sc_switch_call_off(x)) {
-		join(x, m->stay_no);
+		stay_join(x, m->stay_no);
 	} else {
 		c->stay.no = m->stay_no;
 		transition_stay_idle_to_over(c);
@@ -273,7 +273,7 @@ static void message_newer(struct sc_frame *x)
 }
 
 /* Begins to withhold: the peer can follow. */
-static void answered(struct sc_frame *x)
+static void stay_take_answer(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
@@ -281,19 +281,19 @@ static void answered(struct sc_frame *x)
 		return;
 	transition_stay_staying_to_wait(c);
 	c->stay.since = x->now;
-	withhold(x, c->stay.no);
+	stay_withhold(x, c->stay.no);
 }
 
-static void message_equal(struct sc_frame *x)
+static void stay_message_equal(struct sc_frame *x)
 {
 	switch ((enum sc_stay_phase)x->ev->state.stay) {
-	case SC_STAY_WAIT: answered(x); break;
+	case SC_STAY_WAIT: stay_take_answer(x); break;
 	case SC_STAY_GO:
-		answered(x);
+		stay_take_answer(x);
 		x->c->stay.peer_goes = true;
 		break;
 	case SC_STAY_BACK:
-	case SC_STAY_OVER: over_for_now(x); break;
+	case SC_STAY_OVER: stay_end_for_now(x); break;
 	case SC_STAY_NONE:
 	case SC_STAY_ASK:
 	case SC_STAYS: break;
@@ -309,11 +309,11 @@ void sc_stay_message(struct sc_frame *x)
 	if (c->move != SC_MOVE_NONE || m->epoch != c->epoch || m->stay == SC_STAY_NONE || age < 0)
 		return;
 	if (age > 0)
-		message_newer(x);
+		stay_message_newer(x);
 	else if (!sc_staying(c) && m->stay != SC_STAY_OVER)
 		sc_state_send(x, false);
 	if (sc_staying(c) && m->stay_no == c->stay.no)
-		message_equal(x);
+		stay_message_equal(x);
 }
 
 /* ---- whatever the event was ----------------------------------------------------------------- */
@@ -322,7 +322,7 @@ void sc_stay_message(struct sc_frame *x)
  * True if the path is back. Before the peer has answered, the own NIC is enough: a halted peer
  * answers no heartbeat.
  */
-static bool path_is_back(struct sc_conn *c)
+static bool stay_path_is_back(struct sc_conn *c)
 {
 	bool up = c->paths.up >> c->path & 1, well = c->paths.well >> c->path & 1;
 
@@ -332,7 +332,7 @@ static bool path_is_back(struct sc_conn *c)
 	       (c->stay.phase == SC_STAY_ASK && well && c->stay.was_unwell);
 }
 
-static bool may_leave(const struct sc_conn *c)
+static bool stay_may_move(const struct sc_conn *c)
 {
 	if (SC_MUTANT(LEAVE_WITHOUT_GO))
 		return true;
@@ -344,17 +344,17 @@ void sc_stay_advance(struct sc_frame *x)
 	struct sc_conn *c = x->c;
 	bool wishes = sc_staying(c) && c->stay.wished && c->stay.phase != SC_STAY_BACK;
 
-	if (wishes && path_is_back(c)) {
+	if (wishes && stay_path_is_back(c)) {
 		sc_standby_suspect(x, false);
 		c->stay.wished = false;
-		back(x);
+		stay_go_back(x);
 	} else if (wishes && !sc_standby_ready(c)) {
 		sc_standby_suspect(x, true);
-		back(x);
-	} else if (wishes && may_leave(c)) {
+		stay_go_back(x);
+	} else if (wishes && stay_may_move(c)) {
 		sc_move_leave(x, c->stay.reason);
 	} else if (c->stay.phase == SC_STAY_WAIT && c->stay.clear) {
-		go(x);
+		stay_say_go(x);
 	}
 }
 
@@ -371,16 +371,16 @@ uint64_t sc_stay_until(const struct sc_conn *c)
 	return c->stay.since + ns;
 }
 
-static void waited_enough(struct sc_frame *x)
+static void stay_waited_enough(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
 	if (c->stay.phase == SC_STAY_WAIT)
-		go(x);
+		stay_say_go(x);
 	else if (c->stay.phase == SC_STAY_GO && c->stay.wished && sc_standby_ready(c))
 		sc_move_leave(x, c->stay.reason);
 	else
-		over(x);
+		stay_end(x);
 }
 
 void sc_stay_timer(struct sc_frame *x)
@@ -388,10 +388,10 @@ void sc_stay_timer(struct sc_frame *x)
 	struct sc_conn *c = x->c;
 
 	if (sc_due(c->stay.look_at, x->now)) {
-		look(x);
+		stay_ask_shell(x);
 		sc_backoff_next(&c->stay.look_at, &c->stay.look_interval, x->now,
 				c->config.resend_max_ns);
 	}
 	if (sc_due(sc_stay_until(c), x->now))
-		waited_enough(x);
+		stay_waited_enough(x);
 }

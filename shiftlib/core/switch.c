@@ -101,7 +101,7 @@ static void transition_switch_any_to_none(struct sc_conn *c)
 }
 
 /* Sets the send state to that of the path in use. */
-static void send_state_of_path(struct sc_conn *c)
+static void switch_set_send_state(struct sc_conn *c)
 {
 	bool fallback = c->path;
 
@@ -131,13 +131,13 @@ static void send_state_of_path(struct sc_conn *c)
 
 /* ---- begin ---------------------------------------------------------------------------------- */
 
-static bool can_begin(const struct sc_conn *c)
+static bool switch_can_begin(const struct sc_conn *c)
 {
 	return c->move == SC_MOVE_NONE && c->guarded && !sc_switching(c) && !sc_staying(c) &&
 	       !c->suspect && c->standby.phase == SC_STANDBY_READY;
 }
 
-static void begin(struct sc_frame *x, uint32_t no, enum sc_reason reason)
+static void switch_begin(struct sc_frame *x, uint32_t no, enum sc_reason reason)
 {
 	struct sc_conn *c = x->c;
 
@@ -156,7 +156,7 @@ static void begin(struct sc_frame *x, uint32_t no, enum sc_reason reason)
 }
 
 /* Returns the leader's reason to begin a switch now, if any. */
-static enum sc_reason wanted(const struct sc_conn *c)
+static enum sc_reason switch_wanted(const struct sc_conn *c)
 {
 	if (sc_paths_drained(c, c->path) && !sc_paths_drained(c, c->standby.path))
 		return SC_REASON_ORDER;
@@ -171,11 +171,11 @@ void sc_switch_advance(struct sc_frame *x)
 	struct sc_conn *c = x->c;
 	enum sc_reason reason;
 
-	if (!c->leader || c->sw.next_at || !can_begin(c) || !sc_standby_ready(c))
+	if (!c->leader || c->sw.next_at || !switch_can_begin(c) || !sc_standby_ready(c))
 		return;
-	reason = wanted(c);
+	reason = switch_wanted(c);
 	if (reason != SC_REASON_NONE)
-		begin(x, c->sw.no + (SC_MUTANT(NUMBER_AGAIN) ? !c->sw.no : 1), reason);
+		switch_begin(x, c->sw.no + (SC_MUTANT(NUMBER_AGAIN) ? !c->sw.no : 1), reason);
 }
 
 /* ---- the own fence -------------------------------------------------------------------------- */
@@ -191,7 +191,7 @@ void sc_switch_laid(struct sc_frame *x)
 	c->sw.atomics = x->ev->atomics;
 }
 
-static void leave_if_both(struct sc_frame *x)
+static void switch_move_if_both(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
@@ -211,18 +211,18 @@ void sc_switch_fenced(struct sc_frame *x)
 	c->sw.deadline_at =
 		x->now + (SC_MUTANT(GO_BACK) ? c->config.resend_min_ns : c->config.silence_ns);
 	sc_state_tell(x);
-	leave_if_both(x);
+	switch_move_if_both(x);
 }
 
 /* ---- back ----------------------------------------------------------------------------------- */
 
-static void forget_attempt(struct sc_conn *c)
+static void switch_forget_attempt(struct sc_conn *c)
 {
 	c->sw.deadline_at = 0;
 	c->sw.peer_fenced = false;
 }
 
-static void try_later(struct sc_frame *x)
+static void switch_try_later(struct sc_frame *x)
 {
 	struct sc_switch *sw = &x->c->sw;
 	const struct sc_config *cfg = &x->c->config;
@@ -233,15 +233,15 @@ static void try_later(struct sc_frame *x)
 		sc_backoff_start(&sw->next_at, &sw->interval, x->now, cfg->choose_min_ns);
 }
 
-static void cancel(struct sc_frame *x)
+static void switch_cancel(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
 	transition_switch_switching_to_cancel(c);
-	forget_attempt(c);
-	send_state_of_path(c);
+	switch_forget_attempt(c);
+	switch_set_send_state(c);
 	sc_emit(x, SC_ACT_UNFENCE)->epoch = c->sw.no;
-	try_later(x);
+	switch_try_later(x);
 	sc_state_send(x, false);
 	sc_report(x);
 }
@@ -255,7 +255,7 @@ void sc_switch_standby_gone(struct sc_frame *x)
 	struct sc_conn *c = x->c;
 
 	if (c->sw.phase == SC_SWITCH_PREP)
-		cancel(x);
+		switch_cancel(x);
 	else if (c->sw.phase == SC_SWITCH_FENCED)
 		sc_state_tell(x);
 }
@@ -263,7 +263,7 @@ void sc_switch_standby_gone(struct sc_frame *x)
 bool sc_switch_call_off(struct sc_frame *x)
 {
 	if (x->c->sw.phase == SC_SWITCH_PREP)
-		cancel(x);
+		switch_cancel(x);
 	return x->c->sw.phase != SC_SWITCH_FENCED;
 }
 
@@ -274,8 +274,8 @@ void sc_switch_abandon(struct sc_frame *x)
 	if (!sc_switching(c))
 		return;
 	transition_switch_switching_to_cancel(c);
-	forget_attempt(c);
-	send_state_of_path(c);
+	switch_forget_attempt(c);
+	switch_set_send_state(c);
 	sc_emit(x, SC_ACT_UNFENCE)->epoch = c->sw.no;
 }
 
@@ -287,7 +287,7 @@ void sc_switch_leave(struct sc_frame *x)
 
 	if (c->sw.phase != SC_SWITCH_NONE)
 		transition_switch_any_to_none(c);
-	forget_attempt(c);
+	switch_forget_attempt(c);
 	c->sw.next_at = 0;
 }
 
@@ -296,11 +296,11 @@ void sc_switch_arrive(struct sc_frame *x)
 	struct sc_switch *sw = &x->c->sw;
 
 	if (sw->turned_back)
-		try_later(x);
+		switch_try_later(x);
 	else
 		sw->interval = 0;
 	sw->turned_back = false;
-	send_state_of_path(x->c);
+	switch_set_send_state(x->c);
 }
 
 /* True if an ordered switch of this end or the peer leads to the move, and no fault in between. */
@@ -329,7 +329,7 @@ bool sc_switch_turns_back(const struct sc_frame *x)
  * Follows a peer that asks for a switch, or goes on with one: the number is new, or the one under
  * way.
  */
-static void message_asks(struct sc_frame *x)
+static void switch_message_asks(struct sc_frame *x)
 {
 	const struct sc_msg_state *m = &x->ev->state;
 	struct sc_conn *c = x->c;
@@ -337,9 +337,9 @@ static void message_asks(struct sc_frame *x)
 	if (sc_epoch_cmp(m->switch_no, c->sw.no) > 0) {
 		/* the peer has burnt our number, and has not left for it */
 		if (sc_switching(c))
-			cancel(x);
-		if (can_begin(c) && m->target == c->standby.epoch) {
-			begin(x, m->switch_no, SC_REASON_PEER);
+			switch_cancel(x);
+		if (switch_can_begin(c) && m->target == c->standby.epoch) {
+			switch_begin(x, m->switch_no, SC_REASON_PEER);
 		} else {
 			c->sw.no = m->switch_no;
 			if (c->sw.phase == SC_SWITCH_NONE)
@@ -352,16 +352,16 @@ static void message_asks(struct sc_frame *x)
 	}
 	if (m->phase == SC_SWITCH_FENCED)
 		c->sw.peer_fenced = true;
-	leave_if_both(x);
+	switch_move_if_both(x);
 }
 
-static void message_cancels(struct sc_frame *x)
+static void switch_message_cancels(struct sc_frame *x)
 {
 	const struct sc_msg_state *m = &x->ev->state;
 	struct sc_conn *c = x->c;
 
 	if (sc_switching(c) && sc_epoch_cmp(m->switch_no, c->sw.no) >= 0)
-		cancel(x);
+		switch_cancel(x);
 	if (!sc_switching(c) && sc_epoch_cmp(m->switch_no, c->sw.no) > 0)
 		c->sw.no = m->switch_no;
 }
@@ -373,13 +373,13 @@ void sc_switch_message(struct sc_frame *x)
 
 	/* a peer that lost the standby before leaving will never leave for it */
 	if (sc_switching(c) && m->lost && sc_epoch_cmp(m->lost, c->sw.target) >= 0) {
-		cancel(x);
+		switch_cancel(x);
 		return;
 	}
 	switch ((enum sc_switch_phase)m->phase) {
 	case SC_SWITCH_PREP:
-	case SC_SWITCH_FENCED: message_asks(x); break;
-	case SC_SWITCH_CANCEL: message_cancels(x); break;
+	case SC_SWITCH_FENCED: switch_message_asks(x); break;
+	case SC_SWITCH_CANCEL: switch_message_cancels(x); break;
 	case SC_SWITCH_NONE: break;
 	}
 }
@@ -390,13 +390,13 @@ void sc_switch_message(struct sc_frame *x)
  * Decides after the deadline of a fenced end. Nothing is outstanding here, and the peer judges its
  * own requests: the peer is waited for, as long as it is heard.
  */
-static void deadline_fenced(struct sc_frame *x)
+static void switch_deadline_fenced(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 	uint64_t silent_at = c->peer.heard_at + c->config.silence_ns;
 
 	if (SC_MUTANT(GO_BACK))
-		cancel(x);
+		switch_cancel(x);
 	else if (x->now < silent_at)
 		c->sw.deadline_at = silent_at;
 	else if (sc_standby_ready_for(c, c->sw.target))
@@ -410,18 +410,18 @@ static void deadline_fenced(struct sc_frame *x)
  * posts only when its withheld requests have run. Settling helps, unless it could end the
  * connection: some requests cannot be repeated, and nobody here knows what an unfenced peer has.
  */
-static void deadline(struct sc_frame *x)
+static void switch_deadline(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
 	c->sw.deadline_at = 0;
 	if (c->sw.phase == SC_SWITCH_FENCED)
-		deadline_fenced(x);
+		switch_deadline_fenced(x);
 	else if (((c->sw.peer_fenced && !c->sw.atomics) || SC_MUTANT(FENCE_ATOMICS)) &&
 		 c->send == SC_SEND_WAIT_DRAINED && sc_standby_ready_for(c, c->sw.target))
 		sc_move_leave(x, c->sw.reason);
 	else
-		cancel(x);
+		switch_cancel(x);
 }
 
 void sc_switch_timer(struct sc_frame *x)
@@ -431,5 +431,5 @@ void sc_switch_timer(struct sc_frame *x)
 	if (sc_due(c->sw.next_at, x->now))
 		c->sw.next_at = 0;
 	if (sc_switching(c) && sc_due(c->sw.deadline_at, x->now))
-		deadline(x);
+		switch_deadline(x);
 }

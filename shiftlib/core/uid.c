@@ -12,7 +12,7 @@
 /* UID_MARK of uid/protocol.h; UID_COMMITTED is its neighbour. */
 #define UID_MARK 0xd4u
 
-static bool is_number(uint64_t word)
+static bool uid_is_number(uint64_t word)
 {
 	return word >> 57 == UID_MARK >> 1;
 }
@@ -21,7 +21,7 @@ bool sc_uid_decides(const struct sp_request *request, enum sp_fate *fate)
 {
 	if (!request->uid || !request->published || !request->cas || request->answered)
 		return false;
-	if (is_number(request->compare)) {
+	if (uid_is_number(request->compare)) {
 		*fate = SC_MUTANT(UID_STEP_DROPPED) ? SP_FATE_DELIVERED : SP_FATE_RESEND;
 		return true;
 	}
