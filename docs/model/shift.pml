@@ -194,13 +194,13 @@ byte kind_a[3], kind_b[2];
 #define S_FALLBACK 1
 #define S_WAIT_SIGNALED 2
 #define S_WAIT_DRAINED 3
-/* enum sc_move_phase; RESUMING takes no time here, see move_settled() */
+/* enum sc_move_phase; SETTLING takes no time here, see move_settled() */
 #define M_NONE 0
 #define M_QUIESCING 1
 #define M_COUNTING 2
 #define M_LAYING 3
-#define M_SETTLING 4
-#define M_RESUMING 5
+#define M_AWAITING_COUNT 4
+#define M_SETTLING 5
 #define M_STRANDED 6
 #define M_ENDED 7
 /* enum sc_standby_phase */
@@ -348,9 +348,9 @@ bool fresh[2]; /* the current message was sent in calm */
 
 /* Stages: 0 leaving, 1 leaving and quiesced, 2 there, 3 there with a final count. */
 #ifdef W_RECEIVES_LATE
-#define THERE(s) (move[s] == M_NONE || move[s] == M_SETTLING || move[s] == M_LAYING)
+#define THERE(s) (move[s] == M_NONE || move[s] == M_AWAITING_COUNT || move[s] == M_LAYING)
 #else
-#define THERE(s) (move[s] == M_NONE || move[s] == M_SETTLING)
+#define THERE(s) (move[s] == M_NONE || move[s] == M_AWAITING_COUNT)
 #endif
 #define STAGE(s) (THERE(s) * 2 + final[s])
 #ifdef W_LOST_UNTOLD
@@ -446,9 +446,9 @@ inline transition_moving_to_stranded(s)
 inline transition_quiescing_to_counting(s) { assert(move[s] == M_QUIESCING); move[s] = M_COUNTING }
 inline transition_quiescing_to_laying(s) { assert(move[s] == M_QUIESCING); move[s] = M_LAYING }
 inline transition_counting_to_laying(s) { assert(move[s] == M_COUNTING); move[s] = M_LAYING }
-inline transition_laying_to_settling(s) { assert(move[s] == M_LAYING); move[s] = M_SETTLING }
-inline transition_settling_to_resuming(s) { assert(move[s] == M_SETTLING); move[s] = M_RESUMING }
-inline transition_resuming_to_none(s) { assert(move[s] == M_RESUMING); move[s] = M_NONE }
+inline transition_laying_to_awaiting_count(s) { assert(move[s] == M_LAYING); move[s] = M_AWAITING_COUNT }
+inline transition_awaiting_count_to_settling(s) { assert(move[s] == M_AWAITING_COUNT); move[s] = M_SETTLING }
+inline transition_settling_to_none(s) { assert(move[s] == M_SETTLING); move[s] = M_NONE }
 inline transition_any_to_ended(s) { assert(move[s] != M_ENDED); move[s] = M_ENDED }
 
 inline transition_recv_default_to_fallback(s) { assert(rcv[s] == S_DEFAULT); rcv[s] = S_FALLBACK }
@@ -794,7 +794,7 @@ inline lay(s)
 #ifdef W_SAME_QPN
 	psn[s] = 0;
 #endif
-	transition_laying_to_settling(s)
+	transition_laying_to_awaiting_count(s)
 }
 
 /* ---- exact.c -------------------------------------------------------------------------------- */
@@ -953,11 +953,11 @@ inline judge_seen(s)
 #define TELLS_OF_WRITES(s) (TELLS(s, 0) || TELLS(s, 1) || TELLS(s, 2))
 #endif
 
-/* SC_ACT_SETTLE and its answer: transition_settling_to_resuming, transition_resuming_to_none. A
+/* SC_ACT_SETTLE and its answer: transition_awaiting_count_to_settling, transition_settling_to_none. A
  * fault that comes between them is kept by the core until it is over, so it takes no time here. */
 inline move_settled(s)
 {
-	transition_settling_to_resuming(s);
+	transition_awaiting_count_to_settling(s);
 #ifdef W_COUNT_PER_CARRIER
 	s_base[s] = s_base[s] + p_count[s];
 	m_count = s_base[s];
@@ -1018,7 +1018,7 @@ inline move_settled(s)
 		expected[s] = done[s];
 		public[s] = posted[s];
 		skip_nops(s);
-		transition_resuming_to_none(s);
+		transition_settling_to_none(s);
 #ifdef W_COUNT_EARLY
 		err[s] = epoch[s];
 #endif
@@ -1491,7 +1491,7 @@ proctype Side(byte s)
 		:: d_step { move[s] == M_QUIESCING -> quiesce(s) }
 		:: d_step { move[s] == M_COUNTING && PEER_QUIET(s) -> lifetime_over(s) }
 		:: d_step { move[s] == M_LAYING -> lay(s) }
-		:: d_step { move[s] == M_SETTLING && PEER_FINAL(s) -> move_settled(s) }
+		:: d_step { move[s] == M_AWAITING_COUNT && PEER_FINAL(s) -> move_settled(s) }
 #ifdef EXACT
 		:: d_step { X_WANTED(s) -> exact_ask(s) }
 		:: d_step { X_WANTED(s) && !calm -> exact_refused(s) }

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB *)
 (* Both directions of a connection. Each side has one epoch: leaving it for the next is one step, as a
-   sender and as a receiver; a side settles only when its own count is final (core_move.c, SETTLING).
+   sender and as a receiver; a side settles only when its own count is final (core/move.c, AWAITING_COUNT).
    Every joint run is, in each direction, a run of Dir.v, so all promises hold for both. *)
 From Coq Require Import Arith List Bool Lia.
 From Shift Require Import Dir Invariant Steps Promises.

@@ -8,8 +8,8 @@
 
 static void state_fill(const struct sc_conn *c, struct sc_msg_state *m, bool ask)
 {
-	bool there = c->move == SC_MOVE_NONE || c->move == SC_MOVE_SETTLING ||
-		     c->move == SC_MOVE_RESUMING;
+	bool there = c->move == SC_MOVE_NONE || c->move == SC_MOVE_AWAITING_COUNT ||
+		     c->move == SC_MOVE_SETTLING;
 
 	if (SC_MUTANT(RECEIVES_LATE) && c->move == SC_MOVE_LAYING)
 		there = true;
@@ -70,9 +70,9 @@ static bool state_is_wanted(const struct sc_conn *c)
 	case SC_MOVE_STRANDED:
 	case SC_MOVE_COUNTING:
 	case SC_MOVE_LAYING:
-	case SC_MOVE_SETTLING: return true;
+	case SC_MOVE_AWAITING_COUNT: return true;
 	case SC_MOVE_NONE:
-	case SC_MOVE_RESUMING:
+	case SC_MOVE_SETTLING:
 		return sc_switching(c) || sc_staying(c) ||
 		       (c->count_final && c->peer.seen_epoch != c->epoch) || sc_exact_unseen(c);
 	case SC_MOVE_ENDED: return c->last_words && !c->peer.ended;

@@ -70,21 +70,21 @@ static void transition_counting_to_laying(struct sc_conn *c)
 	c->move = SC_MOVE_LAYING;
 }
 
-static void transition_laying_to_settling(struct sc_conn *c)
+static void transition_laying_to_awaiting_count(struct sc_conn *c)
 {
 	SC_ASSERT(c->move == SC_MOVE_LAYING);
+	c->move = SC_MOVE_AWAITING_COUNT;
+}
+
+static void transition_awaiting_count_to_settling(struct sc_conn *c)
+{
+	SC_ASSERT(c->move == SC_MOVE_AWAITING_COUNT);
 	c->move = SC_MOVE_SETTLING;
 }
 
-static void transition_settling_to_resuming(struct sc_conn *c)
+static void transition_settling_to_none(struct sc_conn *c)
 {
 	SC_ASSERT(c->move == SC_MOVE_SETTLING);
-	c->move = SC_MOVE_RESUMING;
-}
-
-static void transition_resuming_to_none(struct sc_conn *c)
-{
-	SC_ASSERT(c->move == SC_MOVE_RESUMING);
 	c->move = SC_MOVE_NONE;
 }
 
@@ -154,7 +154,7 @@ void sc_move_strand(struct sc_frame *x, enum sc_reason reason)
 
 	if (c->move == SC_MOVE_STRANDED)
 		return;
-	if (c->move == SC_MOVE_RESUMING && !c->retry.interval) {
+	if (c->move == SC_MOVE_SETTLING && !c->retry.interval) {
 		c->fault_later = true;
 		return;
 	}
@@ -262,7 +262,7 @@ static void move_settle(struct sc_frame *x)
 
 static void move_begin_settling(struct sc_frame *x)
 {
-	transition_settling_to_resuming(x->c);
+	transition_awaiting_count_to_settling(x->c);
 	move_settle(x);
 }
 
@@ -379,7 +379,7 @@ void sc_move_laid(struct sc_frame *x)
 	/* receives polled between the count and the seal belong to the application */
 	if (!SC_MUTANT(COUNT_EARLY))
 		c->recv_count = x->ev->recv_count;
-	transition_laying_to_settling(c);
+	transition_laying_to_awaiting_count(c);
 	/* if the peer's final count came first, the peer has only to say that it has seen ours */
 	sc_state_send(x, c->peer.final);
 	move_await_peer(x);
@@ -394,7 +394,7 @@ static void move_settle_failed(struct sc_frame *x)
 	bool lost = c->fault_later;
 
 	move_retry_or_fail(x);
-	if (lost && c->move == SC_MOVE_RESUMING)
+	if (lost && c->move == SC_MOVE_SETTLING)
 		sc_move_strand(x, SC_REASON_TRANSPORT);
 }
 
@@ -414,14 +414,14 @@ void sc_move_settled(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
-	if (c->move != SC_MOVE_RESUMING || x->ev->epoch != c->epoch)
+	if (c->move != SC_MOVE_SETTLING || x->ev->epoch != c->epoch)
 		return;
 	if (!x->ev->ok) {
 		move_settle_failed(x);
 		return;
 	}
 	c->retry.at = c->retry.interval = 0;
-	transition_resuming_to_none(c);
+	transition_settling_to_none(c);
 	move_arrive(x);
 	if (SC_MUTANT(COUNT_EARLY))
 		sc_emit(x, SC_ACT_QUIESCE)->epoch = c->epoch;
@@ -478,7 +478,7 @@ static void move_message_equal(struct sc_frame *x)
 		move_record_peer(x);
 	if (c->move == SC_MOVE_COUNTING)
 		move_begin_counting(x);
-	else if (c->move == SC_MOVE_SETTLING && sc_exact_complete(c))
+	else if (c->move == SC_MOVE_AWAITING_COUNT && sc_exact_complete(c))
 		move_begin_settling(x);
 	else if (c->move == SC_MOVE_NONE)
 		sc_switch_message(x);
@@ -501,7 +501,7 @@ static void move_message_higher(struct sc_frame *x)
 	if (sc_standby_ready_for(c, epoch)) {
 		if (c->move != SC_MOVE_NONE)
 			sc_move_strand(x, SC_REASON_PEER);
-		if (c->move == SC_MOVE_RESUMING)
+		if (c->move == SC_MOVE_SETTLING)
 			return;
 		sc_move_leave(x, SC_REASON_PEER);
 		move_message_equal(x);
@@ -563,7 +563,7 @@ static void move_retry(struct sc_frame *x)
 	c->retry.at = 0;
 	if (c->move == SC_MOVE_LAYING)
 		sc_emit(x, SC_ACT_LAY_RECEIVES)->epoch = c->epoch;
-	else if (c->move == SC_MOVE_RESUMING)
+	else if (c->move == SC_MOVE_SETTLING)
 		move_settle(x);
 }
 

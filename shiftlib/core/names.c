@@ -44,10 +44,14 @@ const char *sc_standby_phase_name(enum sc_standby_phase phase)
 const char *sc_move_phase_name(enum sc_move_phase phase)
 {
 	static const char *const names[] = {
-		[SC_MOVE_NONE] = "NONE",	 [SC_MOVE_QUIESCING] = "QUIESCING",
-		[SC_MOVE_COUNTING] = "COUNTING", [SC_MOVE_LAYING] = "LAYING",
-		[SC_MOVE_SETTLING] = "SETTLING", [SC_MOVE_RESUMING] = "RESUMING",
-		[SC_MOVE_STRANDED] = "STRANDED", [SC_MOVE_ENDED] = "ENDED",
+		[SC_MOVE_NONE] = "NONE",
+		[SC_MOVE_QUIESCING] = "QUIESCING",
+		[SC_MOVE_COUNTING] = "COUNTING",
+		[SC_MOVE_LAYING] = "LAYING",
+		[SC_MOVE_AWAITING_COUNT] = "AWAITING_COUNT",
+		[SC_MOVE_SETTLING] = "SETTLING",
+		[SC_MOVE_STRANDED] = "STRANDED",
+		[SC_MOVE_ENDED] = "ENDED",
 	};
 
 	return NAME(names, phase);

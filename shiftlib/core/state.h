@@ -27,14 +27,14 @@ enum sc_standby_phase {
 /* Where in a move the connection is. */
 enum sc_move_phase {
 	SC_MOVE_NONE,
-	SC_MOVE_QUIESCING, /* carrier given up; old carriers are put to ERR and collected */
-	SC_MOVE_COUNTING,  /* the NIC is sick, so the count is not final: waits for the peer's
+	SC_MOVE_QUIESCING,	/* carrier given up; old carriers are put to ERR and collected */
+	SC_MOVE_COUNTING,	/* the NIC is sick, so the count is not final: waits for the peer's
 			    * quiesce, then for the packet lifetime */
-	SC_MOVE_LAYING,	   /* receives being laid into the new carrier */
-	SC_MOVE_SETTLING,  /* final count sent in the own STATE; waits for the peer's */
-	SC_MOVE_RESUMING,  /* SETTLE given, no answer yet */
-	SC_MOVE_STRANDED,  /* the carrier is lost, no standby is ready: sends are withheld */
-	SC_MOVE_ENDED,	   /* FATAL, CLOSED or failed: nothing moves any more */
+	SC_MOVE_LAYING,		/* receives being laid into the new carrier */
+	SC_MOVE_AWAITING_COUNT, /* final count sent in the own STATE; waits for the peer's */
+	SC_MOVE_SETTLING,	/* SETTLE given, no answer yet */
+	SC_MOVE_STRANDED,	/* the carrier is lost, no standby is ready: sends are withheld */
+	SC_MOVE_ENDED,		/* FATAL, CLOSED or failed: nothing moves any more */
 };
 
 /* Phases of an ordered switch, as told to the peer. The fence itself is part of the send state. */

@@ -16,8 +16,8 @@ const char *const fixture_state_names[FIXTURE_STATES] = {
 	[AT_QUIESCING] = "QUIESCING",
 	[AT_COUNTING] = "COUNTING",
 	[AT_LAYING] = "LAYING",
+	[AT_AWAITING_COUNT] = "AWAITING_COUNT",
 	[AT_SETTLING] = "SETTLING",
-	[AT_RESUMING] = "RESUMING",
 	[AT_FALLBACK] = "FALLBACK",
 	[AT_BACK_MAKING] = "BACK_MAKING",
 	[AT_WAIT_SIGNALED] = "WAIT_SIGNALED",
@@ -209,8 +209,8 @@ static void step_into(struct core_fixture *f, enum fixture_state state)
 	case AT_QUIESCING: lose_path_0(f); break;
 	case AT_COUNTING: fixture_quiesced(f, false, FIXTURE_COUNT); break;
 	case AT_LAYING: fixture_quiesced(f, true, FIXTURE_COUNT); break;
-	case AT_SETTLING: fixture_answer(f, SC_EV_RECEIVES_LAID, true, SC_REASON_NONE); break;
-	case AT_RESUMING: peer_final(f); break;
+	case AT_AWAITING_COUNT: fixture_answer(f, SC_EV_RECEIVES_LAID, true, SC_REASON_NONE); break;
+	case AT_SETTLING: peer_final(f); break;
 	case AT_FALLBACK: fixture_answer(f, SC_EV_SETTLED, true, SC_REASON_NONE); break;
 	case AT_BACK_MAKING: fixture_paths(f, 3, 3, 0); break;
 	case AT_WAIT_SIGNALED: make_standby(f); break;

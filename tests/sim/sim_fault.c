@@ -42,8 +42,8 @@ static const char *const trigger_names[SIM_TRIGGERS] = {
 	[SIM_AT_FENCED] = "FENCED",
 	[SIM_AT_QUIESCING] = "QUIESCING",
 	[SIM_AT_COUNTING] = "COUNTING",
+	[SIM_AT_AWAITING_COUNT] = "AWAITING_COUNT",
 	[SIM_AT_SETTLING] = "SETTLING",
-	[SIM_AT_RESUMING] = "RESUMING",
 	[SIM_AT_STRANDED] = "STRANDED",
 	[SIM_AT_FALLBACK] = "FALLBACK",
 	[SIM_AT_STANDBY_MADE] = "standby made",
@@ -109,8 +109,8 @@ static uint32_t move_bit(const struct sc_conn *c)
 	case SC_MOVE_NONE: return c->send == SC_SEND_FALLBACK ? 1U << SIM_AT_FALLBACK : 0;
 	case SC_MOVE_QUIESCING: return 1U << SIM_AT_QUIESCING;
 	case SC_MOVE_COUNTING: return 1U << SIM_AT_COUNTING;
+	case SC_MOVE_AWAITING_COUNT: return 1U << SIM_AT_AWAITING_COUNT;
 	case SC_MOVE_SETTLING: return 1U << SIM_AT_SETTLING;
-	case SC_MOVE_RESUMING: return 1U << SIM_AT_RESUMING;
 	case SC_MOVE_STRANDED: return 1U << SIM_AT_STRANDED;
 	case SC_MOVE_LAYING:
 	case SC_MOVE_ENDED: return 0;

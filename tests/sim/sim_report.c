@@ -54,7 +54,7 @@ static bool can_be(enum sc_send_state send, enum sc_move_phase move, enum sc_eve
 	if (event == SC_EV_RECEIVES_LAID)
 		return move == SC_MOVE_LAYING;
 	if (event == SC_EV_SETTLED)
-		return move == SC_MOVE_RESUMING;
+		return move == SC_MOVE_SETTLING;
 	return true;
 }
 

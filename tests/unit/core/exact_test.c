@@ -72,11 +72,11 @@ static void laid(struct core_fixture *f)
 {
 	fixture_quiesced(f, true, FIXTURE_COUNT);
 	fixture_answer(f, SC_EV_RECEIVES_LAID, true, SC_REASON_NONE);
-	assert_int_equal(f->conn.move, SC_MOVE_SETTLING);
+	assert_int_equal(f->conn.move, SC_MOVE_AWAITING_COUNT);
 }
 
 /* On the way to epoch 1, with requests in carrier 0 that the count does not tell of. */
-static void settling(struct core_fixture *f)
+static void awaiting_count(struct core_fixture *f)
 {
 	fixture_at(f, AT_QUIESCING);
 	assert_string_equal(withheld(f, true, 0), "SEND_STATE");
@@ -104,7 +104,7 @@ static void a_peer_that_tells_is_waited_for(void **state)
 {
 	struct core_fixture f;
 
-	settling(&f);
+	awaiting_count(&f);
 	assert_string_equal(peer_says(&f, SC_EXACT_LATER, 0), "");
 	assert_string_equal(fixture_timer(&f), "SEND_STATE");
 	assert_int_equal(sent(&f)->ask, 1);
@@ -120,7 +120,7 @@ static void one_that_does_not_know_is_not(void **state)
 {
 	struct core_fixture f;
 
-	settling(&f);
+	awaiting_count(&f);
 	assert_string_equal(peer_says(&f, SC_EXACT_UNKNOWN, 0), "SEND_STATE SETTLE");
 	assert_int_equal(sent(&f)->exact_seen, 1);
 	assert_false(f.out.a[1].exact);
@@ -131,7 +131,7 @@ static void nor_one_that_never_tells(void **state)
 {
 	struct core_fixture f;
 
-	settling(&f);
+	awaiting_count(&f);
 	assert_string_equal(peer_says(&f, SC_EXACT_SILENT, 0), "SETTLE");
 	assert_false(f.out.a[0].exact);
 }
@@ -168,7 +168,7 @@ static void a_number_of_another_carrier_is_not_taken(void **state)
 {
 	struct core_fixture f;
 
-	settling(&f);
+	awaiting_count(&f);
 	assert_string_equal(peer_says(&f, SC_EXACT_TOLD, 7), "");
 	assert_string_equal(peer_says(&f, SC_EXACT_UNKNOWN, 7), "");
 	assert_string_equal(peer_says(&f, SC_EXACT_TOLD, 0), "SEND_STATE SETTLE");
@@ -232,7 +232,7 @@ static void it_is_asked_once(void **state)
 {
 	struct core_fixture f;
 
-	fixture_at(&f, AT_SETTLING);
+	fixture_at(&f, AT_AWAITING_COUNT);
 	assert_string_equal(peer_wants(&f, 0, true), "SETTLE ASK_PSN");
 	assert_null(strstr(peer_wants(&f, 0, true), "ASK_PSN"));
 	told(&f, 0, true);
@@ -246,7 +246,7 @@ static void it_is_told_whenever_it_comes(void **state)
 {
 	struct core_fixture f;
 
-	fixture_at(&f, AT_SETTLING);
+	fixture_at(&f, AT_AWAITING_COUNT);
 	peer_wants(&f, 0, true);
 	fixture_answer(&f, SC_EV_SETTLED, true, SC_REASON_NONE);
 	assert_int_equal(f.conn.move, SC_MOVE_NONE);
@@ -260,7 +260,7 @@ static void it_is_repeated_until_it_is_seen(void **state)
 	struct sc_msg_state m;
 	struct core_fixture f;
 
-	fixture_at(&f, AT_SETTLING);
+	fixture_at(&f, AT_AWAITING_COUNT);
 	peer_wants(&f, 0, true);
 	fixture_answer(&f, SC_EV_SETTLED, true, SC_REASON_NONE);
 	told(&f, 0, true);
@@ -280,7 +280,7 @@ static void a_nic_that_does_not_know_is_believed(void **state)
 {
 	struct core_fixture f;
 
-	fixture_at(&f, AT_SETTLING);
+	fixture_at(&f, AT_AWAITING_COUNT);
 	peer_wants(&f, 0, true);
 	assert_string_equal(told(&f, 0, false), "SEND_STATE");
 	assert_int_equal(sent(&f)->exact, SC_EXACT_UNKNOWN);
@@ -292,7 +292,7 @@ static void a_nic_that_does_not_answer_is_not_waited_for(void **state)
 	struct core_fixture f;
 	uint64_t until;
 
-	fixture_at(&f, AT_SETTLING);
+	fixture_at(&f, AT_AWAITING_COUNT);
 	peer_wants(&f, 0, true);
 	until = f.now + f.conn.config.exact_ns;
 	while (f.now < until) {
@@ -311,7 +311,7 @@ static void a_late_answer_is_of_its_carrier(void **state)
 {
 	struct core_fixture f;
 
-	fixture_at(&f, AT_SETTLING);
+	fixture_at(&f, AT_AWAITING_COUNT);
 	peer_wants(&f, 0, true);
 	assert_string_equal(told(&f, 5, true), "");
 	assert_string_equal(told(&f, 0, true), "SEND_STATE");
@@ -356,7 +356,7 @@ static void nor_is_one_of_a_carrier_that_is_not_left(void **state)
 	struct core_fixture f;
 
 	for (size_t i = 0; i < sizeof(strange) / sizeof(*strange); i++) {
-		fixture_at(&f, AT_SETTLING);
+		fixture_at(&f, AT_AWAITING_COUNT);
 		peer_wants(&f, strange[i], true);
 		assert_null(fixture_find(&f, SC_ACT_ASK_PSN));
 		assert_int_equal(sent(&f)->exact, SC_EXACT_UNKNOWN);
@@ -372,7 +372,7 @@ static void the_answer_serves_the_next_move(void **state)
 	struct core_fixture f;
 	struct sc_msg_state m;
 
-	fixture_at(&f, AT_SETTLING);
+	fixture_at(&f, AT_AWAITING_COUNT);
 	peer_wants(&f, 0, true);
 	told(&f, 0, true);
 	fixture_answer(&f, SC_EV_SETTLED, true, SC_REASON_NONE);
@@ -398,7 +398,7 @@ static void what_was_wanted_is_forgotten_with_the_move(void **state)
 {
 	struct core_fixture f;
 
-	settling(&f);
+	awaiting_count(&f);
 	peer_says(&f, SC_EXACT_TOLD, 0);
 	fixture_answer(&f, SC_EV_SETTLED, true, SC_REASON_NONE);
 	fixture_fault(&f, SC_REASON_TRANSPORT, f.conn.epoch);

@@ -421,7 +421,7 @@ static void a_second_count_is_not_believed(void **state)
 {
 	struct core_fixture f;
 
-	fixture_at(&f, AT_RESUMING);
+	fixture_at(&f, AT_SETTLING);
 	fixture_state_msg(&f, FINAL(1, 5));
 	assert_int_equal(f.conn.peer.recv_count, FIXTURE_PEER_COUNT);
 }
@@ -430,9 +430,9 @@ static void answers_of_an_earlier_epoch_are_ignored(void **state)
 {
 	struct core_fixture f;
 
-	fixture_at(&f, AT_SETTLING);
+	fixture_at(&f, AT_AWAITING_COUNT);
 	assert_string_equal(fixture_state_msg(&f, FINAL(0, 3)), "");
-	assert_int_equal(f.conn.move, SC_MOVE_SETTLING);
+	assert_int_equal(f.conn.move, SC_MOVE_AWAITING_COUNT);
 	/* but one that asks is behind: it gets ours */
 	assert_string_equal(fixture_state_msg(&f, (struct sc_msg_state){ .epoch = 0, .ask = 1 }),
 			    "SEND_STATE");
@@ -441,7 +441,7 @@ static void answers_of_an_earlier_epoch_are_ignored(void **state)
 /* Over, and the peer has not shown that it has seen our count. */
 static void settle_unseen(struct core_fixture *f)
 {
-	fixture_at(f, AT_SETTLING);
+	fixture_at(f, AT_AWAITING_COUNT);
 	fixture_state_msg(f, FINAL(1, 9));
 	fixture_answer(f, SC_EV_SETTLED, true, SC_REASON_NONE);
 }
@@ -465,7 +465,7 @@ static void any_word_of_the_peer_brings_the_state_forward(void **state)
 	struct core_fixture f;
 	uint64_t min, first;
 
-	fixture_at(&f, AT_SETTLING);
+	fixture_at(&f, AT_AWAITING_COUNT);
 	min = f.conn.config.resend_min_ns;
 	f.conn.config.busy_ns = first = 8 * min; /* patience with its commands, not with the way */
 	for (int i = 0; i < 6; i++)
@@ -574,7 +574,7 @@ static void a_silent_peer_has_the_retry_time(void **state)
 	struct core_fixture f;
 	uint64_t left;
 
-	fixture_at(&f, AT_SETTLING);
+	fixture_at(&f, AT_AWAITING_COUNT);
 	left = f.now;
 	f.conn.beyond = false;
 	f.conn.config.retry_time_ns = f.conn.config.deadline_ns * 4;
@@ -608,7 +608,7 @@ static void a_peer_that_talks_has_the_retry_time(void **state)
 	struct core_fixture f;
 	uint64_t left;
 
-	fixture_at(&f, AT_SETTLING);
+	fixture_at(&f, AT_AWAITING_COUNT);
 	left = f.now;
 	assert_int_equal(run_to_fail(&f, true, false), SC_REASON_DEADLINE);
 	assert_int_equal(f.now - left,
