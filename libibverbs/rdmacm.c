@@ -98,7 +98,7 @@ HOOK_EXPORT int rdma_disconnect(struct rdma_cm_id *id)
 
 	if (!real)
 		return -1;
-	if (!hook_wanted() || !shift_cm_leaves(id))
+	if (!hook_wanted() || !shift_cm_disconnects(id))
 		return real->disconnect(id);
 	ret = id->qp ? ibv_modify_qp(id->qp, &error, IBV_QP_STATE) : 0;
 	if (!ret)

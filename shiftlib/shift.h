@@ -229,7 +229,7 @@ int shift_cm_ack_event(const struct shift_cm_real *real, struct rdma_cm_event *e
  * Called before the real disconnect. True: that would fail, as the kernel knows the id no more; its
  * QP goes to ERR.
  */
-bool shift_cm_leaves(struct rdma_cm_id *id);
+bool shift_cm_disconnects(struct rdma_cm_id *id);
 int shift_cm_destroy_id(const struct shift_cm_real *real, struct rdma_cm_id *id);
 int shift_cm_migrate_id(const struct shift_cm_real *real, struct rdma_cm_id *id,
 			struct rdma_event_channel *channel);

@@ -64,7 +64,7 @@
  *	NOTICED(epoch) of Side, leave_or_strand	move.c sc_move_fault, move_begin_or_strand
  *	NOTICED(sb_epoch), sb_drop		standby.c sc_standby_lost, standby_give_up,
  *						standby_drop
- *	move_leave, move_strand			move.c sc_move_leave, sc_move_strand
+ *	move_begin, move_strand			move.c sc_move_begin, sc_move_strand
  *	M_STRANDED && READY_BOTH		move.c sc_move_advance
  *	quiesce, take_count			SC_ACT_QUIESCE by the engine; sc_move_quiesced,
  *						move_lay_receives
@@ -87,7 +87,7 @@
  *	SW_PREP options of Side			switch.c sc_switch_laid, sc_switch_fenced
  *	message_asks, message_cancels,		switch.c switch_message_asks, _cancels,
  *	switch_message				sc_switch_message
- *	switch_standby_gone, switch_leave,	switch.c sc_switch_standby_gone, sc_switch_leave,
+ *	switch_standby_gone, switch_forget,	switch.c sc_switch_standby_gone, sc_switch_forget,
  *	send_state_of_path			switch_set_send_state
  *	"the leader's choice", next_number	standby.c sc_standby_choose, standby_next_number;
  *						paths.c sc_paths_choose
@@ -572,7 +572,7 @@ inline switch_standby_gone(s)
 	fi
 }
 
-inline switch_leave(s)
+inline switch_forget(s)
 {
 	sw_stop(s, SW_NONE)
 }
@@ -654,14 +654,14 @@ inline forget_last_move(s)
 	p_count[s] = 0
 }
 
-inline move_leave(s)
+inline move_begin(s)
 {
 	assert(sb[s] == SB_READY && sb_epoch[s] > epoch[s]);
 	if
 	:: move[s] == M_STRANDED -> transition_stranded_to_quiescing(s)
 	:: else -> transition_none_to_quiescing(s)
 	fi;
-	switch_leave(s);
+	switch_forget(s);
 	epoch[s] = sb_epoch[s];
 	forget_last_move(s);
 	transition_ready_to_none(s);
@@ -680,7 +680,7 @@ inline move_strand(s)
 		:: move[s] == M_NONE -> transition_none_to_stranded(s)
 		:: else -> transition_moving_to_stranded(s)
 		fi;
-		switch_leave(s);
+		switch_forget(s);
 		forget_last_move(s);
 		if
 		:: epoch[s] > lost[s] -> lost[s] = epoch[s]
@@ -694,7 +694,7 @@ inline move_strand(s)
 inline leave_or_strand(s)
 {
 	if
-	:: move[s] == M_NONE && READY_BOTH(s) -> move_leave(s)
+	:: move[s] == M_NONE && READY_BOTH(s) -> move_begin(s)
 	:: else -> move_strand(s)
 	fi
 }
@@ -1041,11 +1041,11 @@ inline switch_deadline(s)
 #ifdef W_BACK_AFTER_FENCED
 	:: sw[s] == SW_FENCED -> switch_cancel(s)
 #else
-	:: sw[s] == SW_FENCED && READY_FOR(s, sw_target[s]) -> move_leave(s)
+	:: sw[s] == SW_FENCED && READY_FOR(s, sw_target[s]) -> move_begin(s)
 	:: sw[s] == SW_FENCED && !READY_FOR(s, sw_target[s]) -> move_strand(s)
 #endif
 	:: sw[s] == SW_PREP && sw_peer[s] && !sw_atomics[s] && snd[s] == S_WAIT_DRAINED &&
-	   READY_FOR(s, sw_target[s]) -> move_leave(s)
+	   READY_FOR(s, sw_target[s]) -> move_begin(s)
 	:: else -> switch_cancel(s)
 	fi
 }
@@ -1063,7 +1063,7 @@ inline leave_if_both(s)
 		/* nothing is outstanding at either end: nothing will be sent again */
 		PROMISE(9, !OUTSTANDING(s));
 		PROMISE(9, epoch[1 - (s)] >= sw_target[s] || !OUTSTANDING(1 - (s)));
-		move_leave(s)
+		move_begin(s)
 	:: else
 	fi
 }
@@ -1159,7 +1159,7 @@ inline message_higher(s)
 		:: move[s] != M_NONE -> move_strand(s)
 		:: else
 		fi;
-		move_leave(s);
+		move_begin(s);
 		message_equal(s)
 	:: else ->
 		if
@@ -1496,7 +1496,7 @@ proctype Side(byte s)
 		:: d_step { X_WANTED(s) -> exact_ask(s) }
 		:: d_step { X_WANTED(s) && !calm -> exact_refused(s) }
 #endif
-		:: d_step { move[s] == M_STRANDED && READY_BOTH(s) -> move_leave(s) }
+		:: d_step { move[s] == M_STRANDED && READY_BOTH(s) -> move_begin(s) }
 #ifdef LOSES
 		/* the application posts, and it is no WRITE: both ends get errors */
 		:: d_step { posted[s] < NUM(s) && move[s] == M_NONE && doubt[s] ->

@@ -311,7 +311,7 @@ static bool leave(struct cm_id *entry)
 	return entry->removed;
 }
 
-bool sh_cm_events_leave(struct rdma_cm_id *id)
+bool sh_cm_events_disconnect(struct rdma_cm_id *id)
 {
 	bool removed;
 

@@ -53,7 +53,7 @@ int sh_cm_events_get(const struct shift_cm_real *real, struct rdma_event_channel
 		     struct rdma_cm_event **event);
 int sh_cm_events_ack(const struct shift_cm_real *real, struct rdma_cm_event *event);
 /* The program disconnects. True: the kernel knows that id no more, and its QP has to go to ERR. */
-bool sh_cm_events_leave(struct rdma_cm_id *id);
+bool sh_cm_events_disconnect(struct rdma_cm_id *id);
 int sh_cm_events_destroy(const struct shift_cm_real *real, struct rdma_cm_id *id);
 /* @channel: NULL for one of the id's own. */
 int sh_cm_events_migrate(const struct shift_cm_real *real, struct rdma_cm_id *id,

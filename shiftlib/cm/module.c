@@ -144,9 +144,9 @@ int shift_cm_ack_event(const struct shift_cm_real *real, struct rdma_cm_event *e
 	return sh_cm_events_ack(real, event);
 }
 
-bool shift_cm_leaves(struct rdma_cm_id *id)
+bool shift_cm_disconnects(struct rdma_cm_id *id)
 {
-	return sh_cm_events_leave(id);
+	return sh_cm_events_disconnect(id);
 }
 
 int shift_cm_destroy_id(const struct shift_cm_real *real, struct rdma_cm_id *id)

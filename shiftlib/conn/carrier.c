@@ -341,7 +341,7 @@ static void carrier_destroy_now(struct sh_qp *qp, struct sh_carrier *carrier, bo
 	sh_job_end(&qp->busy);
 }
 
-void sh_carriers_leave(struct sh_qp *qp)
+void sh_carriers_drop_later(struct sh_qp *qp)
 {
 	struct sh_carrier gone;
 	uint32_t i;

@@ -108,6 +108,6 @@ void sh_carriers_wait_rts(struct sh_qp *qp); /* lock given up meanwhile */
  * still knows them (after a RESET); else it has forgotten the QP. */
 void sh_carriers_drop(struct sh_qp *qp, bool driven);
 /* Drops all carriers but the first, without the engine, and without waiting. */
-void sh_carriers_leave(struct sh_qp *qp);
+void sh_carriers_drop_later(struct sh_qp *qp);
 
 #endif

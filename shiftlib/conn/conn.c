@@ -296,11 +296,11 @@ void sh_conn_close(struct sh_qp *qp)
 {
 	if (!qp->conn_id)
 		return;
-	sh_conn_leave(qp);
+	sh_conn_close_nowait(qp);
 	sh_wait_idle(&qp->busy);
 }
 
-void sh_conn_leave(struct sh_qp *qp)
+void sh_conn_close_nowait(struct sh_qp *qp)
 {
 	if (!qp->conn_id)
 		return;

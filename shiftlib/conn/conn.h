@@ -8,7 +8,7 @@
 #include "shiftlib/core/core.h"
 
 int sh_conn_new(struct sh_qp *qp);
-void sh_conn_leave(struct sh_qp *qp); /* ends the connection; jobs may still hold the QP */
+void sh_conn_close_nowait(struct sh_qp *qp); /* ends the connection; jobs may still hold the QP */
 void sh_conn_close(struct sh_qp *qp); /* lock held (given up meanwhile): no connection after it */
 void sh_conn_event(struct sh_qp *qp, const struct sc_event *event);
 void sh_conn_simple(struct sh_qp *qp, enum sc_event_type type, enum sc_reason reason);

@@ -252,7 +252,7 @@ void sh_control_close(struct sh_control *control)
 		real->destroy_cq(control->send_cq);
 	if (control->recv_cq && (kept || real->destroy_cq(control->recv_cq))) {
 		kept = true;
-		sh_comp_channel_leave(control->recv_cq);
+		sh_comp_channel_remove(control->recv_cq);
 	}
 	if (control->channel)
 		real->destroy_comp_channel(control->channel);

@@ -41,8 +41,8 @@ static void end_connection(struct sc_frame *x, enum sc_reason reason, uint8_t fl
 	c->reason = reason;
 	c->flags = flags;
 	if (fail) {
-		sc_switch_leave(x);
-		sc_stay_leave(c);
+		sc_switch_forget(x);
+		sc_stay_forget(c);
 		end_fail_once(x, reason);
 	} else {
 		sc_switch_abandon(x);

@@ -100,7 +100,7 @@ bool sc_rest_awaited(const struct sc_conn *c); /* no standby is made meanwhile *
 void sc_rest_update(struct sc_frame *x);       /* begins or ends a rest; after each event */
 
 /* move.c: leave and settle */
-void sc_move_leave(struct sc_frame *x, enum sc_reason reason); /* the standby must be ready */
+void sc_move_begin(struct sc_frame *x, enum sc_reason reason); /* the standby must be ready */
 void sc_move_strand(struct sc_frame *x, enum sc_reason reason);
 void sc_move_fault(struct sc_frame *x);
 void sc_move_message(struct sc_frame *x);
@@ -122,7 +122,7 @@ void sc_switch_fenced(struct sc_frame *x);
 void sc_switch_message(struct sc_frame *x);
 void sc_switch_standby_gone(struct sc_frame *x);
 void sc_switch_timer(struct sc_frame *x);
-void sc_switch_leave(struct sc_frame *x);   /* a move takes over, or waits for another standby */
+void sc_switch_forget(struct sc_frame *x);  /* a move takes over, or waits for another standby */
 void sc_switch_arrive(struct sc_frame *x);  /* settled: sets the send state of the new path */
 void sc_switch_abandon(struct sc_frame *x); /* withheld requests run where they are */
 /* True if a switch leads to the move that begins. */
@@ -135,12 +135,12 @@ static inline bool sc_switching(const struct sc_conn *c)
 }
 
 /* stay.c: leaving a path that is down */
-void sc_stay_or_leave(struct sc_frame *x, enum sc_reason reason); /* once a standby is ready */
+void sc_stay_or_move(struct sc_frame *x, enum sc_reason reason); /* once a standby is ready */
 void sc_stay_looked(struct sc_frame *x);
 void sc_stay_message(struct sc_frame *x); /* for each STATE */
 void sc_stay_advance(struct sc_frame *x);
 void sc_stay_timer(struct sc_frame *x);
-void sc_stay_leave(struct sc_conn *c);	  /* a move takes over the withheld requests */
+void sc_stay_forget(struct sc_conn *c);	  /* a move takes over the withheld requests */
 void sc_stay_abandon(struct sc_frame *x); /* withheld requests run where they are */
 uint8_t sc_stay_told(const struct sc_conn *c);
 uint64_t sc_stay_until(const struct sc_conn *c); /* 0: no limit */

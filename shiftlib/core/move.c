@@ -110,7 +110,7 @@ static void move_forget_last(struct sc_frame *x)
 	if (!SC_MUTANT(KEEP_ANSWER))
 		c->peer.final = c->peer.quiesced = false;
 	sc_exact_forget(c);
-	sc_stay_leave(c);
+	sc_stay_forget(c);
 	c->fault_later = false;
 	c->lifetime_until = c->retry.at = c->retry.interval = 0;
 	sc_standby_suspect(x, false);
@@ -121,7 +121,7 @@ static void move_forget_last(struct sc_frame *x)
  * its READY. An ordered switch under way, or a move that lost its carrier, is taken over by this
  * move: all carriers older than the epoch are quiesced, and counts run over all of them.
  */
-void sc_move_leave(struct sc_frame *x, enum sc_reason reason)
+void sc_move_begin(struct sc_frame *x, enum sc_reason reason)
 {
 	struct sc_conn *c = x->c;
 
@@ -131,7 +131,7 @@ void sc_move_leave(struct sc_frame *x, enum sc_reason reason)
 	else
 		transition_none_to_quiescing(c);
 	c->sw.led = sc_switch_leads(c, reason);
-	sc_switch_leave(x);
+	sc_switch_forget(x);
 	c->epoch = c->standby.epoch;
 	c->path = c->standby.path;
 	move_forget_last(x);
@@ -165,7 +165,7 @@ void sc_move_strand(struct sc_frame *x, enum sc_reason reason)
 		transition_moving_to_stranded(c);
 		c->reason = reason; /* the path to come died, so its reason is told */
 	}
-	sc_switch_leave(x);
+	sc_switch_forget(x);
 	c->sw.turned_back |= c->sw.led;
 	c->sw.led = false;
 	move_forget_last(x);
@@ -181,7 +181,7 @@ void sc_move_strand(struct sc_frame *x, enum sc_reason reason)
 static void move_begin_or_strand(struct sc_frame *x, enum sc_reason reason)
 {
 	if (x->c->move == SC_MOVE_NONE && sc_standby_ready(x->c))
-		sc_move_leave(x, reason);
+		sc_move_begin(x, reason);
 	else
 		sc_move_strand(x, reason);
 }
@@ -194,9 +194,9 @@ void sc_move_advance(struct sc_frame *x)
 	if (!sc_standby_ready(c))
 		return;
 	if (c->move == SC_MOVE_STRANDED)
-		sc_move_leave(x, c->reason);
+		sc_move_begin(x, c->reason);
 	else if (c->move == SC_MOVE_NONE && c->suspect && !sc_staying(c))
-		sc_stay_or_leave(x, SC_REASON_PORT);
+		sc_stay_or_move(x, SC_REASON_PORT);
 }
 
 static void move_fault_unguarded(struct sc_frame *x)
@@ -235,7 +235,7 @@ void sc_move_fault(struct sc_frame *x)
 	else if (sc_moving(c) || move_carrier_is_dead(x->ev->reason))
 		move_begin_or_strand(x, x->ev->reason);
 	else
-		sc_stay_or_leave(x, x->ev->reason);
+		sc_stay_or_move(x, x->ev->reason);
 }
 
 /* ---- count, lay, settle --------------------------------------------------------------------- */
@@ -503,7 +503,7 @@ static void move_message_higher(struct sc_frame *x)
 			sc_move_strand(x, SC_REASON_PEER);
 		if (c->move == SC_MOVE_SETTLING)
 			return;
-		sc_move_leave(x, SC_REASON_PEER);
+		sc_move_begin(x, SC_REASON_PEER);
 		move_message_equal(x);
 		return;
 	}

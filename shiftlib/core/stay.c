@@ -154,14 +154,14 @@ static void stay_ask_peer(struct sc_frame *x, enum sc_reason reason)
 }
 
 /* Leaves a path that is down and may come back, at once or after a wait. */
-void sc_stay_or_leave(struct sc_frame *x, enum sc_reason reason)
+void sc_stay_or_move(struct sc_frame *x, enum sc_reason reason)
 {
 	struct sc_conn *c = x->c;
 
 	if (!sc_standby_ready(c)) {
 		sc_standby_suspect(x, true);
 	} else if (!stay_is_possible(c, reason)) {
-		sc_move_leave(x, reason);
+		sc_move_begin(x, reason);
 	} else if (sc_staying(c) && c->stay.phase != SC_STAY_BACK) {
 		c->stay.wished = true;
 		c->stay.reason = reason;
@@ -199,7 +199,7 @@ static void stay_end_for_now(struct sc_frame *x)
 		sc_standby_suspect(x, true);
 }
 
-void sc_stay_leave(struct sc_conn *c)
+void sc_stay_forget(struct sc_conn *c)
 {
 	if (sc_staying(c))
 		transition_stay_staying_to_over(c);
@@ -352,7 +352,7 @@ void sc_stay_advance(struct sc_frame *x)
 		sc_standby_suspect(x, true);
 		stay_go_back(x);
 	} else if (wishes && stay_may_move(c)) {
-		sc_move_leave(x, c->stay.reason);
+		sc_move_begin(x, c->stay.reason);
 	} else if (c->stay.phase == SC_STAY_WAIT && c->stay.clear) {
 		stay_say_go(x);
 	}
@@ -378,7 +378,7 @@ static void stay_waited_enough(struct sc_frame *x)
 	if (c->stay.phase == SC_STAY_WAIT)
 		stay_say_go(x);
 	else if (c->stay.phase == SC_STAY_GO && c->stay.wished && sc_standby_ready(c))
-		sc_move_leave(x, c->stay.reason);
+		sc_move_begin(x, c->stay.reason);
 	else
 		stay_end(x);
 }

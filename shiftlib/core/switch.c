@@ -197,7 +197,7 @@ static void switch_move_if_both(struct sc_frame *x)
 
 	if (c->sw.phase == SC_SWITCH_FENCED && (c->sw.peer_fenced || SC_MUTANT(ALONE)) &&
 	    sc_standby_ready_for(c, c->sw.target))
-		sc_move_leave(x, c->sw.reason);
+		sc_move_begin(x, c->sw.reason);
 }
 
 void sc_switch_fenced(struct sc_frame *x)
@@ -281,7 +281,7 @@ void sc_switch_abandon(struct sc_frame *x)
 
 /* ---- the move takes over -------------------------------------------------------------------- */
 
-void sc_switch_leave(struct sc_frame *x)
+void sc_switch_forget(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
@@ -400,7 +400,7 @@ static void switch_deadline_fenced(struct sc_frame *x)
 	else if (x->now < silent_at)
 		c->sw.deadline_at = silent_at;
 	else if (sc_standby_ready_for(c, c->sw.target))
-		sc_move_leave(x, c->sw.reason);
+		sc_move_begin(x, c->sw.reason);
 	else
 		sc_move_strand(x, SC_REASON_NO_STANDBY);
 }
@@ -419,7 +419,7 @@ static void switch_deadline(struct sc_frame *x)
 		switch_deadline_fenced(x);
 	else if (((c->sw.peer_fenced && !c->sw.atomics) || SC_MUTANT(FENCE_ATOMICS)) &&
 		 c->send == SC_SEND_WAIT_DRAINED && sc_standby_ready_for(c, c->sw.target))
-		sc_move_leave(x, c->sw.reason);
+		sc_move_begin(x, c->sw.reason);
 	else
 		switch_cancel(x);
 }

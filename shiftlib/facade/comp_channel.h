@@ -108,7 +108,7 @@ void sh_comp_channel_shadow_put(struct ibv_comp_channel *facade, struct ibv_comp
  * channel, and takes one off only if the kernel has destroyed it: a dead NIC's kernel does not,
  * and the channel could never be destroyed.
  */
-static inline void sh_comp_channel_leave(struct ibv_cq *real)
+static inline void sh_comp_channel_remove(struct ibv_cq *real)
 {
 	if (!real->channel)
 		return;

@@ -360,7 +360,7 @@ static void nic_retire(struct sh_nic *nic)
 		nic_close_past(nic, &nic->past);
 }
 
-static void nic_leave(struct sh_nic *nic)
+static void nic_close_present(struct sh_nic *nic)
 {
 	sh_loop_remove(nic->ctx->async_fd);
 	sh_news_nic_closing(nic); /* before the control QP that their paths lead from */
@@ -372,7 +372,7 @@ void sh_nic_emptied(struct sh_nic *nic)
 {
 	if (!nic->removal.leaving || nic->holds)
 		return;
-	nic_leave(nic);
+	nic_close_present(nic);
 	nic->ctx = NULL;
 	nic->control = NULL;
 	memset(nic->dev, 0, sizeof(nic->dev));
@@ -386,7 +386,7 @@ void sh_nic_emptied(struct sh_nic *nic)
 static void nic_reopened(struct sh_nic *nic, const struct nic_job *task)
 {
 	if (nic->ctx)
-		nic_leave(nic);
+		nic_close_present(nic);
 	nic->incarnation++;
 	nic->holds = 0;
 	nic_install(nic, &task->made);

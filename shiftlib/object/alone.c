@@ -48,7 +48,7 @@ static void alone_warn(enum sh_alone kind)
 		       why_alone[kind]);
 }
 
-void sh_alone_come(struct sh_pd *pd, enum sh_alone kind)
+void sh_alone_add(struct sh_pd *pd, enum sh_alone kind)
 {
 	if (pd->alone[kind]++)
 		return;
@@ -57,7 +57,7 @@ void sh_alone_come(struct sh_pd *pd, enum sh_alone kind)
 }
 
 /* The last one that stood in the way: standbys are made again, when they are next asked for. */
-void sh_alone_leave(struct sh_pd *pd, enum sh_alone kind)
+void sh_alone_remove(struct sh_pd *pd, enum sh_alone kind)
 {
 	int other;
 
@@ -84,7 +84,7 @@ static void key_add(struct sh_pd *pd, uint32_t object)
 	}
 	key->object = object;
 	list_add_tail(&pd->devx, &key->link);
-	sh_alone_come(pd, SH_ALONE_DEVX);
+	sh_alone_add(pd, SH_ALONE_DEVX);
 }
 
 static void key_remove(struct sh_pd *pd, uint32_t object)
@@ -96,7 +96,7 @@ static void key_remove(struct sh_pd *pd, uint32_t object)
 			continue;
 		list_del(&key->link);
 		free(key);
-		sh_alone_leave(pd, SH_ALONE_DEVX);
+		sh_alone_remove(pd, SH_ALONE_DEVX);
 		return;
 	}
 }

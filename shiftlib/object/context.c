@@ -236,7 +236,7 @@ int shift_close_device(struct ibv_context *context)
 	ctx = sh_ctx_find(context);
 	later = sh_debts_kept(ctx) || (ctx && ctx->dev && ctx_has_objects(ctx));
 	if (later)
-		ret = sh_debt_leave(ctx, ctx_close, context, true);
+		ret = sh_debt_defer(ctx, ctx_close, context, true);
 	pthread_mutex_unlock(&sh.lock);
 	return later ? ret : ctx_close(context);
 }

@@ -75,7 +75,7 @@ int shift_destroy_comp_channel(struct ibv_comp_channel *channel)
 	ctx = sh_ctx_find(channel->context);
 	later = sh_debts_kept(ctx);
 	if (later)
-		ret = sh_debt_leave(ctx, channel_destroy, channel, false);
+		ret = sh_debt_defer(ctx, channel_destroy, channel, false);
 	pthread_mutex_unlock(&sh.lock);
 	return later ? ret : channel_destroy(channel);
 }
@@ -312,7 +312,7 @@ static int cq_destroy_real(struct sh_cq *cq)
 		return 0;
 	ret = sh_ctx_destroy_result(cq->ctx->ctx, ret);
 	if (!ret)
-		sh_comp_channel_leave(cq->cq);
+		sh_comp_channel_remove(cq->cq);
 	return ret;
 }
 
@@ -374,7 +374,7 @@ static int cq_destroy_parts(struct cq_end *end, struct cq_remains *remains)
 	else
 		left = !sh_commands_await(end->sent, end->n, &end->waiting);
 	if (left)
-		ret = sh_debt_leave(cq->ctx, cq_pay, end, false);
+		ret = sh_debt_defer(cq->ctx, cq_pay, end, false);
 	pthread_mutex_unlock(&sh.lock);
 	if (left)
 		return ret;
@@ -422,7 +422,7 @@ static int cq_destroy_later(struct sh_ctx *ctx, struct ibv_cq *real)
 		sh_cq_events_shut(&cq->events);
 		pthread_mutex_lock(&sh.lock);
 	}
-	return sh_debt_leave(ctx, cq_destroy, real, false);
+	return sh_debt_defer(ctx, cq_destroy, real, false);
 }
 
 int shift_destroy_cq(struct ibv_cq *real)

@@ -159,7 +159,7 @@ static int debt_pay_here(int (*pay)(void *object), void *object)
 	return ret;
 }
 
-int sh_debt_leave(struct sh_ctx *ctx, int (*pay)(void *object), void *object, bool closes)
+int sh_debt_defer(struct sh_ctx *ctx, int (*pay)(void *object), void *object, bool closes)
 {
 	struct debt *debt = debt_paying ? NULL : calloc(1, sizeof(*debt));
 	struct sh_nic *nic = ctx->nic;

@@ -25,6 +25,6 @@ bool sh_debt_idle(const struct sh_ctx *ctx, struct sh_busy *busy);
  * before, in a thread that may wait for ever. Its result, or 0: it will be done. closes: the context is
  * gone behind it.
  */
-int sh_debt_leave(struct sh_ctx *ctx, int (*pay)(void *object), void *object, bool closes);
+int sh_debt_defer(struct sh_ctx *ctx, int (*pay)(void *object), void *object, bool closes);
 
 #endif

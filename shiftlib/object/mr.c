@@ -74,7 +74,7 @@ static struct sh_mr *mr_add(struct sh_pd *pd, struct ibv_mr *real, const struct 
 	pd->unordered |= mr->dmabuf || mr->alone || (mr->access & IBV_ACCESS_RELAXED_ORDERING);
 	sh_unknown_told(real->lkey);
 	if (mr->alone)
-		sh_alone_come(pd, mr->alone);
+		sh_alone_add(pd, mr->alone);
 	sh_young_add(mr);
 	return mr;
 }

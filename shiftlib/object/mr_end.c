@@ -37,7 +37,7 @@ static bool mr_take_shadow(struct sh_mr *mr, uint8_t path, struct taken_mr *take
 	*taken = (struct taken_mr){ .nic = mr->pd->ctx->path[path],
 				    .incarnation = mr->shadow[path].incarnation };
 	taken->mr = sh_mr_take_shadow(mr, path);
-	return taken->mr && !(late && sh_late_leave(mr->pd, path, taken->mr, taken->incarnation));
+	return taken->mr && !(late && sh_late_defer(mr->pd, path, taken->mr, taken->incarnation));
 }
 
 static uint32_t mr_take_shadows(struct sh_mr *mr, struct taken_mr taken[SC_MAX_PATHS])
@@ -160,7 +160,7 @@ static void dereg_await(struct dereg *dereg)
 		commands[i] = &dereg->commands[i].command;
 	while (!sh_commands_await(commands, dereg->n, &dereg->waiting)) {
 		if (!dereg_reached(dereg)) {
-			(void)sh_debt_leave(dereg->ctx, dereg_pay, dereg, false);
+			(void)sh_debt_defer(dereg->ctx, dereg_pay, dereg, false);
 			return;
 		}
 		sh_detector_nics();
@@ -199,11 +199,11 @@ uint32_t sh_mr_drop_shadow(struct sh_mr *mr, uint8_t path)
 }
 
 /* No job holds it any more, and none will. */
-static void mr_leave(struct sh_mr *mr)
+static void mr_retire(struct sh_mr *mr)
 {
 	mr->leaving = true;
 	if (mr->alone)
-		sh_alone_leave(mr->pd, mr->alone);
+		sh_alone_remove(mr->pd, mr->alone);
 	sh_mr_replay_never(mr);
 	sh_unknown_told(mr->mr->lkey);
 	sh_table_remove(&sh_objects.by_mr, mr->mr);
@@ -212,7 +212,7 @@ static void mr_leave(struct sh_mr *mr)
 
 void sh_mr_forget(struct sh_mr *mr)
 {
-	mr_leave(mr);
+	mr_retire(mr);
 	mr_drop_shadows(mr);
 	list_del(&mr->link);
 	sh_mr_free(mr);
@@ -232,7 +232,7 @@ static int mr_dereg_known(struct sh_mr *mr)
 	struct dereg *dereg;
 	int ret;
 
-	mr_leave(mr);
+	mr_retire(mr);
 	dereg = dereg_begin(ctx, taken, mr_take_shadows(mr, taken));
 	list_del(&mr->link);
 	sh_mr_free(mr);
@@ -378,7 +378,7 @@ int shift_dereg_mr(struct ibv_mr *real)
 	if (mr && later)
 		mr_unreach(mr);
 	if (later)
-		ret = sh_debt_leave(ctx, mr_dereg, real, false);
+		ret = sh_debt_defer(ctx, mr_dereg, real, false);
 	pthread_mutex_unlock(&sh.lock);
 	return later ? ret : mr_dereg(real);
 }

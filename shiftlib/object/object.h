@@ -40,7 +40,7 @@ struct ibv_cq *sh_cq_create_like(const struct sh_cq *cq, void *cq_context,
 				 struct ibv_comp_channel *real_channel);
 int sh_cq_drive(struct sh_cq *cq);
 /* A QP that the engine does not drive comes on it: it is left to the provider, if it still can be. */
-int sh_srq_leave(struct sh_srq *srq);
+int sh_srq_release(struct sh_srq *srq);
 
 /* What uses this PD cannot be moved any more: its connections lose their protection. Lock held. */
 void sh_pd_unprotect(struct sh_pd *pd, const char *why);
@@ -49,8 +49,8 @@ uint32_t sh_pd_yield(struct sh_pd *pd, uint8_t path);
 void sh_mr_forget(struct sh_mr *mr); /* no job holds it any more; lock given up meanwhile */
 uint32_t sh_mr_drop_shadow(struct sh_mr *mr, uint8_t path); /* likewise. How many there were */
 /* alone.c; lock held: the PD has such a region or key; or one less. */
-void sh_alone_come(struct sh_pd *pd, enum sh_alone kind);
-void sh_alone_leave(struct sh_pd *pd, enum sh_alone kind);
+void sh_alone_add(struct sh_pd *pd, enum sh_alone kind);
+void sh_alone_remove(struct sh_pd *pd, enum sh_alone kind);
 bool sh_alone_passes(const char *why); /* it is the reason of one of them, and not for good */
 void sh_alone_forget(struct sh_pd *pd);
 

@@ -132,7 +132,7 @@ static int pd_destroy(struct sh_pd *pd)
 	if (!pd_elsewhere(pd))
 		pd_drop(pd);
 	else /* in another thread, which may wait for a NIC that hangs */
-		(void)sh_debt_leave(pd->ctx, pd_pay, pd, false);
+		(void)sh_debt_defer(pd->ctx, pd_pay, pd, false);
 	return 0;
 }
 
@@ -161,7 +161,7 @@ int shift_dealloc_pd(struct ibv_pd *real)
 	ctx = sh_ctx_find(real->context);
 	later = sh_debts_kept(ctx);
 	if (later)
-		ret = sh_debt_leave(ctx, pd_dealloc, real, false);
+		ret = sh_debt_defer(ctx, pd_dealloc, real, false);
 	pthread_mutex_unlock(&sh.lock);
 	return later ? ret : pd_dealloc(real);
 }

@@ -128,13 +128,13 @@ static void qp_release(struct sh_qp *qp, bool later)
 	if (qp->sp) {
 		sh_srq_silence(qp);
 		if (later)
-			sh_conn_leave(qp);
+			sh_conn_close_nowait(qp);
 		else
 			sh_conn_close(qp);
 		sp_qp_undrive(qp->sp);
 		sh_mailbox_read(); /* nothing of it comes any more; what came is taken out */
 		if (later)
-			sh_carriers_leave(qp);
+			sh_carriers_drop_later(qp);
 		else
 			sh_carriers_drop(qp, false);
 		qp->sp = NULL;
@@ -244,8 +244,8 @@ static int qp_destroy_later(struct sh_ctx *ctx, struct ibv_qp *real, struct sh_q
 	sh_async_forget_begin(ctx->async, real);
 	sh_async_forget_end(ctx->async, real, false);
 	if (qp)
-		return sh_debt_leave(ctx, qp_pay, qp, false);
-	return sh_debt_leave(ctx, qp_pay_unknown, real, false);
+		return sh_debt_defer(ctx, qp_pay, qp, false);
+	return sh_debt_defer(ctx, qp_pay_unknown, real, false);
 }
 
 /* Is anything of it on a NIC that may not obey? */

@@ -45,7 +45,7 @@ static void private_destroy(struct sh_cq *cq, struct sh_private_cq *private_cq)
 {
 	sh_cq_feed_settle(&private_cq->feed);
 	if (sh.real->destroy_cq(private_cq->cq))
-		sh_comp_channel_leave(private_cq->cq);
+		sh_comp_channel_remove(private_cq->cq);
 	sh_cq_feed_uninit(&private_cq->feed);
 	if (private_cq->channel)
 		sh_comp_channel_shadow_put(cq->facade, private_cq->channel);
@@ -334,7 +334,7 @@ struct ibv_cq *sh_qp_foreign_cq_of(const struct ibv_cq *private_cq)
 
 bool sh_qp_foreign_leave_srq(struct sh_qp *qp, const char *why)
 {
-	if (qp->srq && sh_srq_leave(qp->srq)) {
+	if (qp->srq && sh_srq_release(qp->srq)) {
 		sh_log(SH_LOG_ERROR,
 		       "a queue pair that SHIFT does not drive (%s) cannot share a receive queue "
 		       "with those that it drives: refused; SHIFT_DISABLE=1 runs the job without "

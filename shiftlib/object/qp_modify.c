@@ -154,7 +154,7 @@ static void stop_by_worker(struct sh_ctx *ctx, struct qp_stop *stop)
 	if (sh_commands_await(&command, 1, &stop->waiting))
 		free(stop);
 	else
-		(void)sh_debt_leave(ctx, stop_pay, stop, false);
+		(void)sh_debt_defer(ctx, stop_pay, stop, false);
 }
 
 static void qp_stop_carrier(struct sh_qp *qp)

@@ -20,7 +20,7 @@
  * Whoever fills a shared queue must also hear which receives were taken: the provider for its QPs, the
  * engine for those that it drives. Nobody can do so for both.
  */
-int sh_srq_leave(struct sh_srq *srq)
+int sh_srq_release(struct sh_srq *srq)
 {
 	if (srq->qps || sp_srq_hand_back(srq->sp))
 		return -EOPNOTSUPP;
@@ -194,7 +194,7 @@ int shift_destroy_srq(struct ibv_srq *real)
 	if (srq && srq->qps)
 		ret = EBUSY;
 	else if (later)
-		ret = sh_debt_leave(ctx, srq_destroy, real, false);
+		ret = sh_debt_defer(ctx, srq_destroy, real, false);
 	pthread_mutex_unlock(&sh.lock);
 	return ret || later ? ret : srq_destroy(real);
 }

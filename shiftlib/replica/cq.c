@@ -68,7 +68,7 @@ void sh_cq_shadow_destroy(struct sh_cq *cq, struct sh_shadow_cq *shadow)
 	sh_cq_feed_settle(&shadow->feed);
 	sh_worker_command_begin();
 	if (sh.real->destroy_cq(shadow->cq))
-		sh_comp_channel_leave(shadow->cq);
+		sh_comp_channel_remove(shadow->cq);
 	sh_worker_command_end();
 	sh_cq_feed_uninit(&shadow->feed);
 	if (shadow->channel)

@@ -190,7 +190,7 @@ static void late_give(struct late_line *line, bool alone)
 
 /* ---- left, and awaited ---------------------------------------------------------------------- */
 
-bool sh_late_leave(struct sh_pd *pd, uint8_t path, struct ibv_mr *shadow, uint32_t incarnation)
+bool sh_late_defer(struct sh_pd *pd, uint8_t path, struct ibv_mr *shadow, uint32_t incarnation)
 {
 	struct sh_nic *nic = pd->ctx->path[path];
 	struct late_line *line = &late.lines[nic->index];

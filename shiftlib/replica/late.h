@@ -23,7 +23,7 @@ struct sh_pd;
  */
 bool sh_late_may(const struct sh_ctx *ctx, uint8_t path);
 /* The shadow, which has been taken, will be deregistered. False: it is the caller's to do. */
-bool sh_late_leave(struct sh_pd *pd, uint8_t path, struct ibv_mr *shadow, uint32_t incarnation);
+bool sh_late_defer(struct sh_pd *pd, uint8_t path, struct ibv_mr *shadow, uint32_t incarnation);
 /* Nothing of that context is left there to be deregistered; else it is hurried. */
 bool sh_late_over(const struct sh_ctx *ctx, uint8_t path);
 /* Somebody waits for all that is left now, of any context. False: there is nothing. */

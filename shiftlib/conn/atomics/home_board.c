@@ -312,7 +312,7 @@ static void board_close(struct sh_home_board *b)
 		close(b->fd);
 }
 
-static void board_leave(struct sh_home_board *b)
+static void board_free(struct sh_home_board *b)
 {
 	board_close(b);
 	if (b->presence >= 0)
@@ -374,7 +374,7 @@ static struct sh_home_board *board_join(const char *nic)
 		ret = board_open(b);
 	if (ret) {
 		board_say_refused(b, nic, ret, why);
-		board_leave(b);
+		board_free(b);
 		return NULL;
 	}
 	board_listen(b);
@@ -400,7 +400,7 @@ static struct sh_home_board *board_of(struct sh_home_board **at, const struct sh
 		       "%s was removed: atomics of SHIFT_ATOMIC_GROUP=%s may have run on two NICs "
 		       "since; it is made anew",
 		       (*at)->path, sh.config.atomic_group);
-		board_leave(*at);
+		board_free(*at);
 		*at = NULL;
 	}
 	if (!*at && ctx)

@@ -31,7 +31,7 @@ void sh_ahead_wait(struct sh_qp *qp)
 
 static void ahead_begin(struct sh_qp *qp)
 {
-	sh_intro_line_leave(qp);
+	sh_intro_line_remove(qp);
 	if (qp->why == ahead_why)
 		sh_level_set(qp, SH_DRIVEN, sh_level_looking);
 	sh_intro_start(qp);

@@ -478,7 +478,7 @@ static void intro_withdraw(struct sh_qp *qp)
 	char keys[2][KV_KEY_MAX + 1];
 	int n = 0;
 
-	sh_intro_line_leave(qp);
+	sh_intro_line_remove(qp);
 	if (qp->intro.published && !sh_intro_own_keys(qp, keys, &n))
 		sh_intro_line_withdraw(qp->nonce, keys, n);
 }

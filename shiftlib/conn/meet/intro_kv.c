@@ -358,7 +358,7 @@ void sh_intro_line_up(struct sh_qp *qp)
 	line_start();
 }
 
-void sh_intro_line_leave(struct sh_qp *qp)
+void sh_intro_line_remove(struct sh_qp *qp)
 {
 	if (!list_empty(&qp->intro.line))
 		list_del(&qp->intro.line);

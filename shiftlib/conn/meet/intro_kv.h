@@ -48,7 +48,7 @@ void sh_intro_answer(struct sh_qp *qp, const struct sh_intro_item *item, const c
 
 /* intro_kv.c; lock held. The connection stands in line once, until it is answered or forgotten. */
 void sh_intro_line_up(struct sh_qp *qp);
-void sh_intro_line_leave(struct sh_qp *qp);
+void sh_intro_line_remove(struct sh_qp *qp);
 /* Takes its entry out of the KV, if it is still its own: soon, with others. */
 void sh_intro_line_withdraw(uint32_t nonce, char keys[][KV_KEY_MAX + 1], int n);
 /* Asks the NIC for the GID of that index; sh_intro_start() follows. False: it cannot be asked. */

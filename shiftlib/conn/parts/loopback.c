@@ -191,7 +191,7 @@ static void loopback_job_submit(struct sh_qp *qp, uint8_t path, bool make)
 	free(task);
 }
 
-static void readers_leave(struct sh_qp *qp)
+static void readers_start(struct sh_qp *qp)
 {
 	uint8_t path;
 
@@ -312,7 +312,7 @@ static void loopback_open(struct sh_qp *self)
 	self->loopback.next_at = 0;
 	if (sp_qp_gate(self->sp, false))
 		self->publish.at = sh_now_ns();
-	readers_leave(self);
+	readers_start(self);
 }
 
 static void loopback_forget(struct sh_qp *self)

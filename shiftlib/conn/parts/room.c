@@ -155,7 +155,7 @@ static const char *room_why(const struct sh_qp *qp)
 /* ---- no room any more ------------------------------------------------------------------------ */
 
 /* Ends the connection; both ends go on as they would without SHIFT. */
-static void room_leave(struct sh_qp *qp, const char *why)
+static void room_give_up(struct sh_qp *qp, const char *why)
 {
 	if (qp->conn_id && qp->core.peer.introduced)
 		sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_RESOURCE);
@@ -173,7 +173,7 @@ static void room_lost(struct sh_cq *cq)
 		    qp->core.move != SC_MOVE_NONE)
 			continue;
 		room_take(qp, false);
-		room_leave(qp, cq->room.why);
+		room_give_up(qp, cq->room.why);
 	}
 }
 
@@ -351,7 +351,7 @@ static void room_look_at_idle(struct sh_qp *qp)
 	const struct sh_cq *cq = room_missing(qp);
 
 	if (cq && cq->room.refused && room_matters(qp) && qp->core.move == SC_MOVE_NONE)
-		room_leave(qp, cq->room.why);
+		room_give_up(qp, cq->room.why);
 }
 
 static void room_look(struct sh_qp *qp)
@@ -413,7 +413,7 @@ void sh_room_mend(struct sh_qp *qp)
 
 void sh_room_overran(struct sh_qp *qp)
 {
-	room_leave(qp, why_overran);
+	room_give_up(qp, why_overran);
 }
 
 /* Looks at a connection that waits for room, or whose queues have become short. */

@@ -93,7 +93,7 @@ uint32_t sh_gray_choices(const struct sh_nic *nic)
 	return found;
 }
 
-bool sh_gray_may_leave(const struct sh_nic *nic)
+bool sh_gray_drain_allowed(const struct sh_nic *nic)
 {
 	uint32_t found = sh_gray_choices(nic), n = 0, sick = 0, well = 0, i;
 
@@ -148,7 +148,7 @@ static const char *gray_stays(const struct sh_nic *nic)
 {
 	if (!of(nic)->core.proven)
 		return "it is used on, as congestion may do this, too";
-	return sh_gray_may_leave(nic) ? NULL : "it is used on, as no other NIC is better";
+	return sh_gray_drain_allowed(nic) ? NULL : "it is used on, as no other NIC is better";
 }
 
 static const struct sh_judge gray_judge = { .drain = SH_DRAIN_GRAY,

@@ -31,7 +31,7 @@ void sh_gray_use(struct sh_nic *nic);
  */
 uint32_t sh_gray_choices(const struct sh_nic *nic);
 /* True if connections could leave: enough of these NICs are well. */
-bool sh_gray_may_leave(const struct sh_nic *nic);
+bool sh_gray_drain_allowed(const struct sh_nic *nic);
 
 extern const struct sh_module sh_gray_module;
 

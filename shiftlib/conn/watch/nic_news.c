@@ -205,7 +205,7 @@ static struct sh_shadow_cq *shadow_of(const struct ibv_cq *real)
 	return shadow;
 }
 
-static void shadow_leave(const struct sh_shadow_cq *shadow)
+static void shadow_fault(const struct sh_shadow_cq *shadow)
 {
 	struct sh_qp *qp;
 	uint32_t i;
@@ -234,7 +234,7 @@ void sh_news_cq_overran(const struct sh_nic *nic, const struct ibv_cq *real)
 	sh_log(SH_LOG_WARN, "%s: a completion queue overran; the connections on it move away",
 	       nic->name);
 	sh_outbox_hold();
-	shadow_leave(shadow);
+	shadow_fault(shadow);
 	(void)sh_pool_give_back(nic); /* some of the pool complete in it */
 	sh_outbox_release();
 }

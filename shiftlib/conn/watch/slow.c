@@ -74,8 +74,8 @@ static bool pays(const struct sh_nic *nic)
 
 static const char *slow_stays(const struct sh_nic *nic)
 {
-	return sh_gray_may_leave(nic) && pays(nic) ? NULL
-						   : "it is used on, as no other NIC is better";
+	return sh_gray_drain_allowed(nic) && pays(nic) ? NULL
+						       : "it is used on, as no other NIC is better";
 }
 
 static const struct sh_judge slow_judge = { .drain = SH_DRAIN_SLOW,

@@ -285,7 +285,7 @@ static void the_peer_says_so_while_it_is_asked(void **state)
 
 static void leaving_by_a_path_that_works(void **state)
 {
-	assert_false(sh_cm_events_leave(ids[0]));
+	assert_false(sh_cm_events_disconnect(ids[0]));
 	standings[0] = SH_CM_ENDED;
 	fake_raise(ids[0], RDMA_CM_EVENT_DISCONNECTED);
 	assert_int_equal(next_event(NULL), RDMA_CM_EVENT_DISCONNECTED);
@@ -296,7 +296,7 @@ static void leaving_by_a_path_that_works(void **state)
 
 static void leaving_by_a_dead_path(void **state)
 {
-	assert_false(sh_cm_events_leave(ids[0]));
+	assert_false(sh_cm_events_disconnect(ids[0]));
 	standings[0] = SH_CM_ENDED;
 	assert_int_equal(next_event(NULL), -1);
 	shell_run(LATER);
@@ -309,7 +309,7 @@ static void leaving_behind_a_removal(void **state)
 {
 	fake_raise(ids[0], RDMA_CM_EVENT_DEVICE_REMOVAL);
 	assert_int_equal(next_event(NULL), -1);
-	assert_true(sh_cm_events_leave(ids[0]));
+	assert_true(sh_cm_events_disconnect(ids[0]));
 	shell_run(sh_now_ns());
 	assert_int_equal(awaited_event(), RDMA_CM_EVENT_DISCONNECTED);
 }
@@ -318,7 +318,7 @@ static void leaving_behind_the_peer(void **state)
 {
 	shell_ended(0);
 	assert_int_equal(awaited_event(), RDMA_CM_EVENT_DISCONNECTED);
-	assert_false(sh_cm_events_leave(ids[0])); /* the kernel answers its peer */
+	assert_false(sh_cm_events_disconnect(ids[0])); /* the kernel answers its peer */
 	shell_run(LATER);
 	assert_int_equal(next_event(NULL), -1);
 }
@@ -393,7 +393,7 @@ static void well_and_nothing_comes(void **state)
 static void well_it_leaves(void **state)
 {
 	faults[0] = false;
-	assert_false(sh_cm_events_leave(ids[0]));
+	assert_false(sh_cm_events_disconnect(ids[0]));
 	standings[0] = SH_CM_ENDED;
 	for (int n = 0; n < 100; n++)
 		shell_run(woken_at);
@@ -708,7 +708,7 @@ static void at_random(void **state)
 			masked[i] = renew(i);
 			told[i] = 0;
 		} else if (ids[i] && !pick(16)) {
-			sh_cm_events_leave(ids[i]);
+			sh_cm_events_disconnect(ids[i]);
 		} else if (ids[i] && !pick(8)) {
 			migrate(i, channel);
 		} else {

@@ -397,7 +397,7 @@ int shift_cm_ack_event(const struct shift_cm_real *cm, struct rdma_cm_event *eve
 	return cm->ack_cm_event(event);
 }
 
-bool shift_cm_leaves(struct rdma_cm_id *id)
+bool shift_cm_disconnects(struct rdma_cm_id *id)
 {
 	COUNT(cm_leaves);
 	return false;

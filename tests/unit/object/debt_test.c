@@ -143,7 +143,7 @@ static void a_close_outlives_its_context(void **state)
 	int result = 7;
 
 	done_at = 3;
-	assert_int_equal(sh_debt_leave(ctx, close_fails, &result, true), 7);
+	assert_int_equal(sh_debt_defer(ctx, close_fails, &result, true), 7);
 	assert_int_equal(errno, EBUSY);
 	assert_int_equal(looks, 3);
 }
@@ -154,7 +154,7 @@ static void a_nic_hangs_behind_its_context(void **state)
 	int result = 7;
 
 	sick_at = 3;
-	assert_int_equal(sh_debt_leave(ctx, close_fails, &result, true), 0);
+	assert_int_equal(sh_debt_defer(ctx, close_fails, &result, true), 0);
 	assert_int_equal(looks, 3);
 	job_run();
 }

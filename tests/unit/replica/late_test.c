@@ -27,7 +27,7 @@ static struct rig_mr *leave(struct sh_pd *pd, uint8_t path)
 	struct rig_mr *mr = rig_mr_new(path);
 
 	sh_nic_hold(rig_ctx.path[path], 1);
-	assert_true(sh_late_leave(pd, path, &mr->mr, 1));
+	assert_true(sh_late_defer(pd, path, &mr->mr, 1));
 	return mr;
 }
 
