@@ -98,9 +98,9 @@ static inline struct sp_srq_ring *sp_srq_own(struct sp_srq *srq)
 	return sp_engine(srq)->srq.own(srq);
 }
 
-static inline void sp_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out)
+static inline void sp_srq_query(struct sp_srq_ring *ring, struct sp_srq_state *out)
 {
-	sp_engine(ring)->srq.look(ring, out);
+	sp_engine(ring)->srq.query(ring, out);
 }
 
 static inline uint32_t sp_srq_recover(struct sp_srq_ring *ring)

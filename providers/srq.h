@@ -51,7 +51,7 @@ struct sp_srq_ops {
 			const struct ibv_srq_attr *attr, uint8_t path, struct sp_srq_ring **out);
 	void (*ring_del)(struct sp_srq_ring *ring);
 	struct sp_srq_ring *(*own)(struct sp_srq *srq);
-	void (*look)(struct sp_srq_ring *ring, struct sp_srq_state *out);
+	void (*query)(struct sp_srq_ring *ring, struct sp_srq_state *out);
 	uint32_t (*recover)(struct sp_srq_ring *ring);
 	int (*renew)(struct sp_srq_ring *ring);
 	int (*feed)(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns);

@@ -79,7 +79,7 @@ static inline struct sp_srq_ring *sp_rings_own(struct sp_srq *srq)
 	return &srq->own;
 }
 
-static inline void sp_ring_look(struct sp_srq_ring *ring, struct sp_srq_state *out)
+static inline void sp_ring_query(struct sp_srq_ring *ring, struct sp_srq_state *out)
 {
 	struct sp_srq *srq = ring->srq;
 

@@ -57,7 +57,7 @@ bool ring_qp_own_rx(struct sp_qp *qp)
  * Looks whether somebody else takes the CQ's completions. A holder between start_poll and end_poll
  * owes slots.
  */
-static void cq_look(struct sp_qp *qp, struct sp_cq *cq)
+static void cq_check_taken(struct sp_qp *qp, struct sp_cq *cq)
 {
 	uint32_t record;
 
@@ -80,9 +80,9 @@ static void look_for_others(struct sp_qp *qp)
 		ring_qp_own_rx(qp);
 		sp_unlock(&qp->rq_lock);
 	}
-	cq_look(qp, qp->scq);
+	cq_check_taken(qp, qp->scq);
 	if (qp->rcq != qp->scq)
-		cq_look(qp, qp->rcq);
+		cq_check_taken(qp, qp->rcq);
 }
 
 const char *ring_qp_reason(struct sp_qp *qp, bool *intruder)

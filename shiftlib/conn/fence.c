@@ -24,7 +24,7 @@
 #define FENCE_POLL_MIN_NS (20 * SH_NS_PER_US)
 #define FENCE_POLL_MAX_NS SH_NS_PER_MS
 
-static void fence_look_again(struct sh_qp *qp, uint64_t now)
+static void fence_poll_later(struct sh_qp *qp, uint64_t now)
 {
 	qp->fence.next_at = now + qp->fence.interval;
 	if (qp->fence.interval < FENCE_POLL_MAX_NS)
@@ -70,13 +70,13 @@ static void fence_look(struct sh_qp *qp, uint64_t now)
 
 	qp->fence.next_at = 0;
 	if (!qp->fence.laid && (!fence_may_lead(qp) || !fence_try(qp))) {
-		fence_look_again(qp, now);
+		fence_poll_later(qp, now);
 		return;
 	}
 	if (qp->fence.number != number)
 		return; /* the core thought better of it */
 	if (!fence_passed(qp) || !fence_may_lead(qp)) {
-		fence_look_again(qp, now);
+		fence_poll_later(qp, now);
 		return;
 	}
 	sh_mailbox_read(); /* an error found on the way comes first */

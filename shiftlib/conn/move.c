@@ -294,7 +294,7 @@ static void error_done(struct sh_job *job)
 	carrier = sh_carrier_find(task->qp, task->epoch);
 	if (carrier && carrier->qp == task->real)
 		carrier->in_error = true;
-	sh_move_ending_look(task->qp);
+	sh_move_ending_poll(task->qp);
 	sh_job_end(&task->qp->busy);
 	pthread_mutex_unlock(&sh.lock);
 	free(task);
@@ -383,7 +383,7 @@ static void move_ended(struct sh_qp *qp)
 	SH_PARTS_TELL(move.ended, qp, true);
 }
 
-void sh_move_ending_look(struct sh_qp *qp)
+void sh_move_ending_poll(struct sh_qp *qp)
 {
 	const struct sh_qp_ending *ending = &qp->error.ending;
 
@@ -411,7 +411,7 @@ static void move_end(struct sh_qp *qp, enum ibv_wc_status first, uint32_t vendor
 		sp_qp_withhold(qp->sp);
 	}
 	move_all_to_error(qp);
-	sh_move_ending_look(qp);
+	sh_move_ending_poll(qp);
 	sh_clock_touch(qp);
 	sh_clock_wake_for(qp);
 }

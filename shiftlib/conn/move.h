@@ -43,7 +43,7 @@ int sh_move_collect(struct sh_qp *qp);
 /* Withholds sends from now on; collects complete ones before. */
 void sh_move_withhold(struct sh_qp *qp);
 void sh_move_fail(struct sh_qp *qp, enum sc_reason reason);
-void sh_move_ending_look(struct sh_qp *qp); /* a command to ERR has returned */
+void sh_move_ending_poll(struct sh_qp *qp); /* a command to ERR has returned */
 void sh_move_key_missing(struct sh_qp *qp);
 void sh_move_publish(struct sh_qp *qp, uint64_t now);
 

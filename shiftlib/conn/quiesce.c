@@ -127,10 +127,10 @@ static struct sh_worker *quiesce_finish(struct quiesce_job *task)
 	}
 	if (qp->conn_id && quiesce_is_on(qp)) {
 		sh_clock_touch(qp);
-		sh_quiesce_look(qp, sh_now_ns());
+		sh_quiesce_poll(qp, sh_now_ns());
 		sh_clock_wake_for(qp);
 	}
-	sh_move_ending_look(qp);
+	sh_move_ending_poll(qp);
 	sh_job_end(&qp->busy);
 	free(task);
 	return worker;
@@ -245,7 +245,7 @@ void sh_quiesce_begin(struct sh_qp *qp, uint32_t epoch)
 	}
 }
 
-void sh_quiesce_look_all(void)
+void sh_quiesce_poll_all(void)
 {
 	struct sh_qp *qp;
 
@@ -254,7 +254,7 @@ void sh_quiesce_look_all(void)
 		if (!qp->conn_id || !quiesce_is_on(qp))
 			continue;
 		sh_clock_touch(qp);
-		sh_quiesce_look(qp, sh_now_ns());
+		sh_quiesce_poll(qp, sh_now_ns());
 		sh_clock_wake_for(qp);
 	}
 	sh_outbox_release();
@@ -272,7 +272,7 @@ void sh_quiesce_context_over(const struct ibv_context *context)
 			if (carrier->nic && carrier->qp && carrier->qp->context == context)
 				carrier->lost = true;
 		}
-	sh_quiesce_look_all();
+	sh_quiesce_poll_all();
 }
 
 /*
@@ -428,7 +428,7 @@ static void quiesce_ended(struct sh_qp *qp, const struct sp_flushed *flushed, bo
 		sh_nic_obeys(nic);
 }
 
-static void quiesce_look_again(struct sh_qp *qp, uint64_t now)
+static void quiesce_poll_later(struct sh_qp *qp, uint64_t now)
 {
 	qp->quiesce.next_at = now + qp->quiesce.interval;
 	if (qp->quiesce.interval < QUIESCE_POLL_MAX_NS)
@@ -456,7 +456,7 @@ static bool quiesce_patient(const struct sh_qp *qp, uint64_t now)
 }
 
 /*
- * Waits for the command's return, of which the worker tells; sh_quiesce_look_awaited() looks
+ * Waits for the command's return, of which the worker tells; sh_quiesce_poll_awaited() looks
  * when it takes too long. Thousands in line look ever less often. Meanwhile the NIC gets
  * something to send, which tells whether it hangs.
  */
@@ -474,7 +474,7 @@ static void quiesce_await_command(struct sh_qp *qp, uint64_t now)
  * A NIC's command takes longer than it may: what becomes of those that wait for it, or behind
  * it?
  */
-void sh_quiesce_look_awaited(void)
+void sh_quiesce_poll_awaited(void)
 {
 	struct sh_qp *qp;
 
@@ -483,7 +483,7 @@ void sh_quiesce_look_awaited(void)
 		if (!qp->conn_id || qp->quiesce.phase != SH_QUIESCE_COMMAND)
 			continue;
 		sh_clock_touch(qp);
-		sh_quiesce_look(qp, sh_now_ns());
+		sh_quiesce_poll(qp, sh_now_ns());
 	}
 	sh_outbox_release();
 }
@@ -504,7 +504,7 @@ static bool quiesce_recount_waits(const struct sh_qp *qp, uint64_t now)
  * goes the long way (recounts). It is still looked at now and then: a flush that comes late, or
  * a command that was only slow, makes the count final after all.
  */
-void sh_quiesce_look(struct sh_qp *qp, uint64_t now)
+void sh_quiesce_poll(struct sh_qp *qp, uint64_t now)
 {
 	bool patient = quiesce_patient(qp, now);
 	struct sp_flushed flushed;
@@ -527,7 +527,7 @@ void sh_quiesce_look(struct sh_qp *qp, uint64_t now)
 	else if (qp->quiesce.phase == SH_QUIESCE_SICK)
 		qp->quiesce.next_at = now + QUIESCE_POLL_SICK_NS;
 	else if (patient || !collected || quiesce_recount_waits(qp, now))
-		quiesce_look_again(qp, now);
+		quiesce_poll_later(qp, now);
 	else
 		quiesce_ended(qp, &flushed, false, false);
 }
@@ -578,5 +578,5 @@ static uint64_t quiesce_next_timer(const struct sh_qp *qp)
 
 const struct sh_conn_part sh_quiesce_part = {
 	.name = "quiesce",
-	.clock = { .next_timer = quiesce_next_timer, .run = sh_quiesce_look },
+	.clock = { .next_timer = quiesce_next_timer, .run = sh_quiesce_poll },
 };

@@ -42,9 +42,9 @@ bool sh_quiesce_drain_unknown(const struct sh_qp *qp);
 /* The peer has said that nothing of it is on its way to the carriers that are left. */
 void sh_quiesce_peer_left(struct sh_qp *qp);
 void sh_quiesce_seal(struct sh_qp *qp);
-void sh_quiesce_look(struct sh_qp *qp, uint64_t now); /* how far is it flushed? */
-void sh_quiesce_look_all(void);			      /* something new is known of a NIC */
-void sh_quiesce_look_awaited(void); /* a command takes too long, or its NIC is sick */
+void sh_quiesce_poll(struct sh_qp *qp, uint64_t now); /* how far is it flushed? */
+void sh_quiesce_poll_all(void);			      /* something new is known of a NIC */
+void sh_quiesce_poll_awaited(void); /* a command takes too long, or its NIC is sick */
 /* The kernel has destroyed all queue pairs of this context. */
 void sh_quiesce_context_over(const struct ibv_context *context);
 void sh_quiesce_nic_reopened(const struct sh_nic *nic);

@@ -188,7 +188,7 @@ static void standby_address(struct sh_standby_job *task)
 }
 
 /* Another worker may be told a new one meanwhile: by a NIC that was asked when this one hung. */
-static void standby_look_at_nic(struct sh_standby_job *task)
+static void standby_read_nic(struct sh_standby_job *task)
 {
 	sh_job_lock();
 	task->own = task->nic->address;
@@ -200,7 +200,7 @@ void sh_standby_job_make(struct sh_job *job)
 	struct sh_standby_job *task = (struct sh_standby_job *)job;
 
 	sh.real->thread_inside();
-	standby_look_at_nic(task);
+	standby_read_nic(task);
 	task->why = standby_make(task);
 	if (task->why && task->real) {
 		sh.real->destroy_qp(task->real);
@@ -403,7 +403,7 @@ static void standby_connect_run(struct sh_job *job)
 	struct sh_standby_job *task = (struct sh_standby_job *)job;
 
 	sh.real->thread_inside();
-	standby_look_at_nic(task);
+	standby_read_nic(task);
 	task->why = standby_gid(task);
 	if (task->why)
 		return;

@@ -46,7 +46,7 @@ static bool stay_unrepeatable(const struct sh_qp *qp, const struct sp_request *i
 	return false;
 }
 
-static void stay_look(struct sh_qp *qp, uint32_t number)
+static void stay_check(struct sh_qp *qp, uint32_t number)
 {
 	struct sc_event event = { .type = SC_EV_STAYS, .epoch = number };
 	struct sp_request *info;
@@ -90,7 +90,7 @@ void sh_stay_say_unanswered(struct sh_qp *qp, uint64_t now)
 void sh_stay(struct sh_qp *qp, const struct sc_action *action)
 {
 	if (action->on) {
-		stay_look(qp, action->epoch);
+		stay_check(qp, action->epoch);
 		return;
 	}
 	atomic_store(&qp->mailbox.error_ns, 0); /* the fault is over */

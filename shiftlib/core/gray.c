@@ -219,9 +219,9 @@ static bool gray_judge(struct sh_gray *gray, const struct sh_gray_config *config
 	return false;
 }
 
-bool sh_gray_look(struct sh_gray *gray, const struct sh_gray_config *config,
-		  const struct sh_gray_counts *counts, const struct sh_gray_trips *trips,
-		  uint64_t now)
+bool sh_gray_update(struct sh_gray *gray, const struct sh_gray_config *config,
+		    const struct sh_gray_counts *counts, const struct sh_gray_trips *trips,
+		    uint64_t now)
 {
 	uint32_t place = gray->next++ % SH_GRAY_LOOKS;
 	struct sh_gray_counts sum;
@@ -284,7 +284,7 @@ static bool gray_trip_is_slow(const struct sh_gray_trip *trip, uint64_t ns)
 	       ns - trip->usual_ns > TRIP_FLOOR_NS;
 }
 
-void sh_gray_trip_look(struct sh_gray_trip *trip, bool calm, struct sh_gray_trips *sum)
+void sh_gray_trip_update(struct sh_gray_trip *trip, bool calm, struct sh_gray_trips *sum)
 {
 	for (uint32_t i = 0; i < trip->n; i++) {
 		sum->n++;

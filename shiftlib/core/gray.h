@@ -87,9 +87,9 @@ struct sh_gray {
 };
 
 /* Takes a look. True: the NIC has become sick, or is so no more. */
-bool sh_gray_look(struct sh_gray *gray, const struct sh_gray_config *config,
-		  const struct sh_gray_counts *counts, const struct sh_gray_trips *trips,
-		  uint64_t now);
+bool sh_gray_update(struct sh_gray *gray, const struct sh_gray_config *config,
+		    const struct sh_gray_counts *counts, const struct sh_gray_trips *trips,
+		    uint64_t now);
 /*
  * Begins the looks anew, as the counts have another reason (the NIC failed, or had another's
  * traffic).
@@ -117,7 +117,7 @@ void sh_gray_trip_add(struct sh_gray_trip *trip, uint64_t ns);
 /*
  * Adds the trips since the last look to the sum. calm: nothing is wrong, so their times are usual.
  */
-void sh_gray_trip_look(struct sh_gray_trip *trip, bool calm, struct sh_gray_trips *sum);
+void sh_gray_trip_update(struct sh_gray_trip *trip, bool calm, struct sh_gray_trips *sum);
 
 /* ---- which may be given up ------------------------------------------------------------------ */
 

@@ -116,8 +116,9 @@ static bool slow_judge(struct sh_slow *slow, const struct sh_gray_config *config
 	return true;
 }
 
-bool sh_slow_look(struct sh_slow *slow, const struct sh_gray_config *config,
-		  const struct sh_slow_rates *rates, const struct sh_slow_rates *like, uint64_t now)
+bool sh_slow_update(struct sh_slow *slow, const struct sh_gray_config *config,
+		    const struct sh_slow_rates *rates, const struct sh_slow_rates *like,
+		    uint64_t now)
 {
 	if (!rates->port && !SH_SLOW_MUTANT(DOWN_IS_SLOW)) {
 		slow->looks = 0;

@@ -66,9 +66,9 @@ struct sh_slow {
  * Takes a look. like: the most of other NICs of its make; zeros: there is none. The hold-down is
  * that of @config. True: the NIC has become slow, or is so no more.
  */
-bool sh_slow_look(struct sh_slow *slow, const struct sh_gray_config *config,
-		  const struct sh_slow_rates *rates, const struct sh_slow_rates *like,
-		  uint64_t now);
+bool sh_slow_update(struct sh_slow *slow, const struct sh_gray_config *config,
+		    const struct sh_slow_rates *rates, const struct sh_slow_rates *like,
+		    uint64_t now);
 /* Forgets what the NIC has shown, as it is another device or was opened anew. */
 void sh_slow_forget(struct sh_slow *slow);
 /* Accepts the NIC as it is, by somebody's word. */

@@ -183,8 +183,8 @@ static void slow_path_update_slow(struct sh_slow_path *slow, const struct sh_gra
 		transition_slow_to_usual(slow, now);
 }
 
-void sh_slow_path_look(const struct sh_slow_path_of *paths, uint32_t n,
-		       const struct sh_gray_config *config, uint64_t now)
+void sh_slow_path_update(const struct sh_slow_path_of *paths, uint32_t n,
+			 const struct sh_gray_config *config, uint64_t now)
 {
 	uint32_t i;
 

@@ -80,8 +80,8 @@ struct sh_slow_path_of {
 /* Takes the round trip of a ping; not 0. */
 void sh_slow_path_add(struct sh_slow_path *slow, uint64_t ns);
 /* Takes a look at all paths of a peer. The hold-down is that of @config. */
-void sh_slow_path_look(const struct sh_slow_path_of *paths, uint32_t n,
-		       const struct sh_gray_config *config, uint64_t now);
+void sh_slow_path_update(const struct sh_slow_path_of *paths, uint32_t n,
+			 const struct sh_gray_config *config, uint64_t now);
 
 /* ---- what is told of a NIC ------------------------------------------------------------------ */
 

@@ -63,7 +63,7 @@ void sh_command_give(struct sh_command *command, struct sh_busy *waiting)
 }
 
 /* Looks after one command. False: its NIC does not obey. */
-static bool command_look(struct sh_command *command)
+static bool command_poll(struct sh_command *command)
 {
 	uint64_t now = sh_now_ns();
 
@@ -86,7 +86,7 @@ bool sh_commands_await(struct sh_command *const *commands, uint32_t n, struct sh
 		if (!waiting->jobs)
 			return true;
 		for (i = 0; i < n; i++)
-			if (commands[i]->under_way && !command_look(commands[i]))
+			if (commands[i]->under_way && !command_poll(commands[i]))
 				return false;
 	}
 }

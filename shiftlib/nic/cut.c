@@ -69,7 +69,7 @@ static void cut_done(struct sh_job *job)
 	free(task);
 }
 
-void sh_nic_cut_look(struct sh_nic *nic)
+void sh_nic_cut_poll(struct sh_nic *nic)
 {
 	struct cut_job *task;
 
@@ -116,5 +116,5 @@ void sh_nic_cut_begin(struct sh_nic *nic)
 	nic->cut.on_at = nic->cut.seen_at = 0;
 	nic->cut.interval = CUT_TWICE_NS;
 	if (nic->cut.fd >= 0)
-		sh_nic_cut_look(nic);
+		sh_nic_cut_poll(nic);
 }

@@ -36,7 +36,7 @@ bool sh_nic_give_back(struct sh_nic *nic)
 	sh_loop_remove(sh_control_fd(nic->control));
 	sh_news_nic_fault(nic, SC_REASON_RESOURCE, false);
 	nic->removal.leaving = true;
-	sh_nic_going_look(nic);
+	sh_nic_going_poll(nic);
 	return true;
 }
 
@@ -107,7 +107,7 @@ void sh_nic_give_again(struct sh_nic *nic)
 	nic->look_at = atomic_load(&nic->yield.until);
 }
 
-bool sh_nic_give_look(struct sh_nic *nic)
+bool sh_nic_give_poll(struct sh_nic *nic)
 {
 	if (!nic->yield.closed)
 		return false;

@@ -46,7 +46,7 @@ static void going_empty(struct sh_nic *nic)
 	sh_news_nic_empty(nic);
 }
 
-void sh_nic_going_look(struct sh_nic *nic)
+void sh_nic_going_poll(struct sh_nic *nic)
 {
 	nic->removal.look_at = sh_now_ns() + GOING_LOOK_NS;
 	if (nic->removal.leaving) {

@@ -8,7 +8,7 @@
 
 #define NIC_LOOK_NS (500 * SH_NS_PER_MS) /* pause between looks at a dead or sick NIC */
 
-void sh_nic_look_soon(struct sh_nic *nic)
+void sh_nic_poll_soon(struct sh_nic *nic)
 {
 	nic->look_at = sh_now_ns() + NIC_LOOK_NS;
 	sh_kick();
@@ -39,7 +39,7 @@ void sh_nic_sick(struct sh_nic *nic)
 	sh_event_nic(nic->name, SH_EVENT_NIC_DOWN, SH_CAUSE_HANG);
 	sh_log(SH_LOG_WARN, "%s: does not execute commands; its connections move away", nic->name);
 	sh_news_nic_fault(nic, SC_REASON_DEVICE, true);
-	sh_nic_look_soon(nic);
+	sh_nic_poll_soon(nic);
 }
 
 void sh_nic_obeys(struct sh_nic *nic)
@@ -66,7 +66,7 @@ static void nic_lost(struct sh_nic *nic, enum sh_event_cause cause)
 	sh_event_nic(nic->name, SH_EVENT_NIC_DOWN, cause);
 	sh_control_mark_dead(nic->control);
 	sh_loop_remove(sh_control_fd(nic->control));
-	sh_nic_look_soon(nic);
+	sh_nic_poll_soon(nic);
 }
 
 static void nic_dead(struct sh_nic *nic, enum sh_event_cause cause, const char *how)
@@ -133,13 +133,13 @@ static void nic_ask_done(struct sh_job *job)
 	nic->asked = false;
 	sh_hang_answered(&nic->hang, &sh.config.hang, sh_now_ns());
 	if (nic->fatal)
-		sh_nic_look_soon(nic);
+		sh_nic_poll_soon(nic);
 	else if (nic->ask_again)
 		sh_nic_ask(nic); /* the port changed after the question */
 	else if (!task->ret && !job->canceled)
 		nic_answered(nic, &task->address);
 	else
-		sh_nic_look_soon(nic);
+		sh_nic_poll_soon(nic);
 	sh_job_end(&nic->busy);
 	sh_kick();
 	pthread_mutex_unlock(&sh.lock);
@@ -152,7 +152,7 @@ void sh_nic_ask(struct sh_nic *nic)
 	if (nic->asked)
 		nic->ask_again = true;
 	else if (sh_nic_submit(nic, sh_nic_ask_run, nic_ask_done))
-		sh_nic_look_soon(nic);
+		sh_nic_poll_soon(nic);
 }
 
 /* ---- what its fds say ----------------------------------------------------------------------- */

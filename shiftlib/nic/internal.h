@@ -35,24 +35,24 @@ void sh_nic_reopen(struct sh_nic *nic);
 void sh_nic_ask_run(struct sh_job *job);
 /* health.c. closed: no earlier path leads there. */
 void sh_nic_set_address(struct sh_nic *nic, const struct sh_address *address, bool closed);
-void sh_nic_look_soon(struct sh_nic *nic); /* look at a dead or sick NIC */
+void sh_nic_poll_soon(struct sh_nic *nic); /* look at a dead or sick NIC */
 void sh_nic_control_readable(void *nic);
 void sh_nic_async_readable(void *nic);
 
 /* cut.c. begin: the NIC is dead, or sick. look: its time has come. */
 void sh_nic_cut_begin(struct sh_nic *nic);
-void sh_nic_cut_look(struct sh_nic *nic);
+void sh_nic_cut_poll(struct sh_nic *nic);
 
 /* going.c. watch: the NIC has been opened. look: its time has come. */
 void sh_nic_going_watch(struct sh_nic *nic);
-void sh_nic_going_look(struct sh_nic *nic);
+void sh_nic_going_poll(struct sh_nic *nic);
 void sh_nic_taken(struct sh_nic *nic); /* health.c: the device is going */
 
 /*
  * give.c. look: true if the NIC is closed as the job needed the room; then it is looked after.
  * again: there was no room.
  */
-bool sh_nic_give_look(struct sh_nic *nic);
+bool sh_nic_give_poll(struct sh_nic *nic);
 void sh_nic_give_again(struct sh_nic *nic);
 
 /* partition.c: the port's table has changed. */

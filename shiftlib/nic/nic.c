@@ -234,10 +234,10 @@ void sh_nic_drain(struct sh_nic *nic, bool on)
 }
 
 /* Looks whether a dead or sick NIC is back. */
-static void nic_look(struct sh_nic *nic)
+static void nic_poll(struct sh_nic *nic)
 {
 	nic->look_at = 0;
-	if (nic->asked || sh_nic_give_look(nic))
+	if (nic->asked || sh_nic_give_poll(nic))
 		return; /* the next look comes when that is over */
 	if (!nic->fatal)
 		sh_nic_ask(nic);
@@ -251,11 +251,11 @@ static void nics_run(uint64_t now)
 
 	for (i = 0; i < sh_nics.n; i++) {
 		if (sh_nics.nic[i].cut.look_at && sh_nics.nic[i].cut.look_at <= now)
-			sh_nic_cut_look(&sh_nics.nic[i]);
+			sh_nic_cut_poll(&sh_nics.nic[i]);
 		if (sh_nics.nic[i].removal.look_at && sh_nics.nic[i].removal.look_at <= now)
-			sh_nic_going_look(&sh_nics.nic[i]);
+			sh_nic_going_poll(&sh_nics.nic[i]);
 		if (sh_nics.nic[i].look_at && sh_nics.nic[i].look_at <= now)
-			nic_look(&sh_nics.nic[i]);
+			nic_poll(&sh_nics.nic[i]);
 	}
 }
 

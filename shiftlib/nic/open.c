@@ -414,7 +414,7 @@ static void nic_reopen_done(struct sh_job *job)
 	if ((task->why || job->canceled) && nic->yield.closed)
 		sh_nic_give_again(nic);
 	else if (task->why || job->canceled)
-		sh_nic_look_soon(nic);
+		sh_nic_poll_soon(nic);
 	else
 		nic_reopened(nic, task);
 	sh_job_end(&nic->busy);
@@ -426,5 +426,5 @@ static void nic_reopen_done(struct sh_job *job)
 void sh_nic_reopen(struct sh_nic *nic)
 {
 	if (sh_nic_submit(nic, nic_open_run, nic_reopen_done))
-		sh_nic_look_soon(nic);
+		sh_nic_poll_soon(nic);
 }

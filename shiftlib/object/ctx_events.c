@@ -78,7 +78,7 @@ static bool ctx_limit_masked(const struct ibv_async_event *event)
 
 	if (!srq)
 		return true; /* of one that stands in for the application's */
-	sp_srq_look(sp_srq_own(srq->sp), &state);
+	sp_srq_query(sp_srq_own(srq->sp), &state);
 	if (!state.split)
 		sp_srq_limit(srq->sp, 0);
 	return state.split;

@@ -195,7 +195,7 @@ static int qp_end(struct sh_qp *qp)
 	if (qp->srq) {
 		qp->srq->pinned--;
 		sh_qp_release_srq(qp);
-		sh_srq_look(qp->srq);
+		sh_srq_check(qp->srq);
 	}
 	if (!qp->foreign.not ) {
 		if (ret)

@@ -327,7 +327,7 @@ static int qp_modify_to_rtr(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask
 	qp->srq->pinned++;
 	ret = qp_modify_driven(qp, attr, mask);
 	qp->srq->pinned--;
-	sh_srq_look(qp->srq);
+	sh_srq_check(qp->srq);
 	return ret;
 }
 

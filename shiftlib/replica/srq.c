@@ -31,7 +31,7 @@ struct sp_srq_state sh_srq_ring_state(struct sp_srq_ring *ring)
 {
 	struct sp_srq_state state;
 
-	sp_srq_look(ring, &state);
+	sp_srq_query(ring, &state);
 	return state;
 }
 

@@ -160,7 +160,7 @@ static bool reclaim_submit(struct sh_srq *srq, struct sh_nic *nic,
 
 /* ---- its work ------------------------------------------------------------------------------- */
 
-static void reclaim_look(struct sh_srq *srq, uint64_t at)
+static void reclaim_check_at(struct sh_srq *srq, uint64_t at)
 {
 	srq->look_at = sh_earlier_ns(srq->look_at, at);
 }
@@ -184,9 +184,9 @@ static void reclaim_collect(struct sh_srq *srq, struct sh_reclaim *reclaim, uint
 	if (!left)
 		reclaim->asked_at = 0;
 	else if (left > 0)
-		reclaim_look(srq,
-			     now + (now - reclaim->asked_at < RECLAIM_SLOW_NS ? RECLAIM_LOOK_NS
-									      : RECLAIM_SLOW_NS));
+		reclaim_check_at(srq, now + (now - reclaim->asked_at < RECLAIM_SLOW_NS
+						     ? RECLAIM_LOOK_NS
+						     : RECLAIM_SLOW_NS));
 }
 
 /* Its queue pair is in the error state: it takes nothing any more. */
@@ -197,7 +197,7 @@ static void reclaim_unmake(struct sh_srq *srq, struct sh_nic *nic,
 	struct reclaim_job task = *request;
 
 	if (reclaim->not_before > now) {
-		reclaim_look(srq, reclaim->not_before);
+		reclaim_check_at(srq, reclaim->not_before);
 		return;
 	}
 	sh_reclaim_forget(reclaim);
@@ -219,7 +219,7 @@ static bool reclaim_ask(struct sh_srq *srq, struct sh_nic *nic, const struct rec
 	if (reclaim->state == SH_RECLAIM_BROKEN)
 		reclaim_unmake(srq, nic, request, now);
 	if (reclaim->state == SH_RECLAIM_NONE && reclaim->not_before > now)
-		reclaim_look(srq, reclaim->not_before);
+		reclaim_check_at(srq, reclaim->not_before);
 	else if (reclaim->state == SH_RECLAIM_NONE)
 		reclaim_submit(srq, nic, request, reclaim_make_run, reclaim_make_done);
 	if (reclaim->state != SH_RECLAIM_READY || reclaim->asked_at)
@@ -227,7 +227,7 @@ static bool reclaim_ask(struct sh_srq *srq, struct sh_nic *nic, const struct rec
 	if (!sp_reclaim_ask(reclaim->sp, n < RECLAIM_DEPTH ? n : RECLAIM_DEPTH))
 		return false;
 	reclaim->asked_at = now;
-	reclaim_look(srq, now + RECLAIM_LOOK_NS);
+	reclaim_check_at(srq, now + RECLAIM_LOOK_NS);
 	return true;
 }
 

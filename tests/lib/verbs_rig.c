@@ -298,7 +298,7 @@ void vrig_recover(struct vrig *rig)
 	for (uint32_t i = 0; rig->setup.srq && i < rig->made; i++) {
 		if (!rig->carriers[i].ring)
 			continue;
-		ENGINE->srq.look(rig->carriers[i].ring, &state);
+		ENGINE->srq.query(rig->carriers[i].ring, &state);
 		if (!state.users && !state.spoiled && state.receives)
 			(void)ENGINE->srq.recover(rig->carriers[i].ring);
 	}

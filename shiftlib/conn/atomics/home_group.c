@@ -124,7 +124,7 @@ static uint8_t home_ok(const struct sh_qp *qp)
 }
 
 /* Nobody can be told of it, and it goes nowhere. */
-static void home_look_at_foreign(struct sh_qp *qp)
+static void home_foreign_update(struct sh_qp *qp)
 {
 	const struct sh_nic *nic = qp->ctx->nic;
 
@@ -132,13 +132,13 @@ static void home_look_at_foreign(struct sh_qp *qp)
 	qp->home.member.gone = qp->ctx->incarnation != nic->incarnation || nic->cut.off;
 }
 
-static void home_look_at(struct sh_qp *qp)
+static void home_member_update(struct sh_qp *qp)
 {
 	struct sc_home_member *m = &qp->home.member;
 	const struct sc_conn *c = &qp->core;
 
 	if (!qp->sp) {
-		home_look_at_foreign(qp);
+		home_foreign_update(qp);
 		return;
 	}
 	m->epoch = c->epoch;
@@ -194,7 +194,7 @@ static uint32_t home_gather(struct home_group *group)
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
 		if (home_group(qp) != group || !home_is_member(qp))
 			continue;
-		home_look_at(qp);
+		home_member_update(qp);
 		homes.qps[n] = qp;
 		homes.members[n++] = &qp->home.member;
 		group->core.any = group->core.any && home_global(qp);
@@ -296,7 +296,7 @@ static void home_run_group(struct home_group *group)
  * Before anything may be granted elsewhere; and, to tell the operator in time, when the set-up
  * pauses.
  */
-static void homes_look_at_regions(void)
+static void homes_check_regions(void)
 {
 	struct home_group *group;
 	struct sh_qp *qp;
@@ -315,7 +315,7 @@ static void homes_look_at_regions(void)
 	sh_home_shared_end();
 }
 
-static uint64_t homes_next_look(uint64_t now)
+static uint64_t homes_next_poll(uint64_t now)
 {
 	bool deaf = sh.config.atomic_group && sh_home_boards_deaf();
 
@@ -332,13 +332,13 @@ static void homes_run(uint64_t now)
 		return;
 	if (!sh.config.atomic_home)
 		return;
-	homes_look_at_regions();
+	homes_check_regions();
 	homes.due = homes.busy = homes.again = false;
 	sh_outbox_hold();
 	for (i = 0; i < sh_nics.n && home_room(); i++)
 		home_run_group(&homes.group[i]);
 	sh_outbox_release();
-	homes.look_at = homes_next_look(now);
+	homes.look_at = homes_next_poll(now);
 }
 
 static uint64_t homes_next_timer(void)
@@ -477,7 +477,7 @@ bool sh_home_alone(struct sh_qp *qp)
 
 	if (!home_group(qp) || !home_is_member(qp))
 		return false;
-	home_look_at(qp);
+	home_member_update(qp);
 	return (m->silent || home_fixed(home_group(qp))) && !m->gone && !m->shut;
 }
 

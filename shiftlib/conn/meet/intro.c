@@ -292,7 +292,7 @@ static void intro_renewed(struct sh_qp *qp)
 		intro_await(qp);
 }
 
-static void intro_look(struct sh_qp *qp, uint64_t at)
+static void intro_check_at(struct sh_qp *qp, uint64_t at)
 {
 	sh_clock_touch(qp);
 	qp->intro.look_at = at;
@@ -307,7 +307,7 @@ static void intro_news(struct sh_qp *qp)
 	if (qp->other.heard || qp->intro.queued || qp->intro.waits ||
 	    (qp->intro.look_at && qp->intro.look_at <= at))
 		return;
-	intro_look(qp, at > now ? at : now);
+	intro_check_at(qp, at > now ? at : now);
 	qp->intro.news_interval =
 		qp->intro.news_interval ? qp->intro.news_interval * 2 : INTRO_NEWS_MIN_NS;
 	qp->intro.news_interval = sh_min_ns(qp->intro.news_interval, INTRO_NEWS_MAX_NS);
@@ -327,7 +327,7 @@ void sh_intro_contact(uint32_t contacts)
 			continue;
 		intro_anew(qp);
 		qp->intro.put_again_at = 0;
-		intro_look(qp, sh_now_ns());
+		intro_check_at(qp, sh_now_ns());
 	}
 }
 

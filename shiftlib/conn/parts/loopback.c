@@ -64,7 +64,7 @@ struct loopback_job {
 };
 
 /* Another connection's step, or a worker, may be what leads to it. */
-static void loopback_look(struct sh_qp *self, uint64_t at)
+static void loopback_check_at(struct sh_qp *self, uint64_t at)
 {
 	self->loopback.next_at = at;
 	if (!self->conn_id)
@@ -135,7 +135,7 @@ static void loopback_job_made(struct loopback_job *task)
 		task->reader.own ? ctx->dev : sh_nic_dev(task->nic, sh_nic_engine(ctx->nic));
 
 	*reader = task->reader;
-	loopback_look(task->qp, sh_now_ns() + (reader->state ? 0 : LOOPBACK_WAIT_NS));
+	loopback_check_at(task->qp, sh_now_ns() + (reader->state ? 0 : LOOPBACK_WAIT_NS));
 	if (reader->state != SH_READER_READY)
 		return;
 	if (!reader->own)
@@ -300,7 +300,7 @@ static void loopback_shut(struct sh_qp *self)
 		loopback_no_memory();
 	else
 		self->loopback.shut = true;
-	loopback_look(self, sh_now_ns());
+	loopback_check_at(self, sh_now_ns());
 }
 
 static void loopback_open(struct sh_qp *self)

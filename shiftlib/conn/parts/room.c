@@ -346,7 +346,7 @@ static bool room_matters(const struct sh_qp *qp)
 }
 
 /* Leaves a connection that got no room once it has something that could be flushed. */
-static void room_look_at_idle(struct sh_qp *qp)
+static void room_check_idle(struct sh_qp *qp)
 {
 	const struct sh_cq *cq = room_missing(qp);
 
@@ -360,7 +360,7 @@ static void room_look(struct sh_qp *qp)
 	if (qp->rcq != qp->scq)
 		room_make(qp, qp->rcq);
 	if (qp->room.waits && qp->paths.fits)
-		room_look_at_idle(qp);
+		room_check_idle(qp);
 }
 
 static void room_ask(struct sh_qp *qp)

@@ -230,7 +230,7 @@ static bool srq_wanted_elsewhere(struct sh_srq *srq, const struct sp_srq_ring *r
 	return false;
 }
 
-void sh_srq_look(struct sh_srq *srq)
+void sh_srq_check(struct sh_srq *srq)
 {
 	struct sp_srq_ring *own = sp_srq_own(srq->sp);
 	struct sh_shadow_srq *shadow;
@@ -300,7 +300,7 @@ static void srq_collect(struct sh_srq *srq)
  * While receives are spread over several NICs, the limit is checked when a completion is taken.
  * An application that waits for the event need not poll until it comes, so SHIFT looks for it.
  */
-static void srq_limit_look(struct sh_srq *srq, uint64_t now)
+static void srq_limit_poll(struct sh_srq *srq, uint64_t now)
 {
 	struct sp_srq_state state = sh_srq_ring_state(sp_srq_own(srq->sp));
 
@@ -375,7 +375,7 @@ bool sh_srq_last_receive(struct sh_qp *qp, struct sh_carrier *carrier)
 {
 	sp_qp_last_receive(qp->sp, carrier->epoch);
 	if (qp->srq)
-		sh_srq_look(qp->srq);
+		sh_srq_check(qp->srq);
 	if (carrier->last_receive == SH_LAST_RECEIVE_TOLD)
 		return true;
 	if (carrier != qp->active || !srq_qp_ended(qp)) {
@@ -427,8 +427,8 @@ static void srq_run(struct sh_srq *srq, uint64_t now)
 	if (pending & SRQ_PENDING_LIMIT)
 		srq_limit_event(srq);
 	if (due || (pending & SRQ_PENDING_STUCK))
-		sh_srq_look(srq);
-	srq_limit_look(srq, now);
+		sh_srq_check(srq);
+	srq_limit_poll(srq, now);
 	srq_feed(srq, now);
 	sh_reclaim_run(srq, now);
 	sh_srq_few_run(srq, pending & SRQ_PENDING_STUCK, now);
@@ -481,7 +481,7 @@ void sh_news_last_receive(const struct ibv_qp *real)
 static void srq_laid(struct sh_qp *qp)
 {
 	if (qp->srq)
-		sh_srq_look(qp->srq);
+		sh_srq_check(qp->srq);
 }
 
 const struct sh_conn_part sh_srq_part = {

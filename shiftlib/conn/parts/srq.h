@@ -18,7 +18,7 @@ bool sh_srq_connectable(const struct sh_qp *qp);
  */
 void sh_srq_clean_run(struct sh_srq *srq, uint64_t now);
 bool sh_srq_await(struct sh_qp *qp);
-void sh_srq_look(struct sh_srq *srq); /* a carrier has left: what nobody takes goes elsewhere */
+void sh_srq_check(struct sh_srq *srq); /* a carrier has left: what nobody takes goes elsewhere */
 /* IBV_EVENT_QP_LAST_WQE_REACHED. True: the application must not see it (now). */
 bool sh_srq_last_receive(struct sh_qp *qp, struct sh_carrier *carrier);
 /* srq_few.c: moves one receive if a ring with users has none. told: by the engine, just now. */

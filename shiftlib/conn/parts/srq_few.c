@@ -56,7 +56,7 @@ static void visit_next(struct sh_srq *srq, uint32_t taken)
 	few->taken = taken;
 }
 
-static void few_look(struct sh_srq *srq, uint64_t at)
+static void few_check_at(struct sh_srq *srq, uint64_t at)
 {
 	srq->few.look_at = at;
 	srq->look_at = sh_earlier_ns(srq->look_at, at);
@@ -77,14 +77,14 @@ static void few_move(struct sh_srq *srq, uint64_t now)
 	}
 	until = few->since + visit_ns(srq, from);
 	if (until > now) {
-		few_look(srq, until);
+		few_check_at(srq, until);
 		return;
 	}
 	if (sh_reclaim_from(srq, from, 1, now)) {
 		visit_next(srq, taken);
 		few->since = now;
 	}
-	few_look(srq, now + few->visit);
+	few_check_at(srq, now + few->visit);
 }
 
 void sh_srq_few_run(struct sh_srq *srq, bool told, uint64_t now)
@@ -94,10 +94,10 @@ void sh_srq_few_run(struct sh_srq *srq, bool told, uint64_t now)
 	if (told && !few->look_at) {
 		few->visit = few->visit ? few->visit : VISIT_MIN_NS;
 		few->since = now;
-		few_look(srq, now + few->visit);
+		few_check_at(srq, now + few->visit);
 	}
 	if (few->look_at && few->look_at <= now)
 		few_move(srq, now);
 	else if (few->look_at)
-		few_look(srq, few->look_at);
+		few_check_at(srq, few->look_at);
 }

@@ -454,7 +454,7 @@ static bool incident_level_rests(const struct sh_qp *qp, uint64_t now, uint64_t 
 	return false;
 }
 
-static void incidents_look(uint64_t now)
+static void incidents_check(uint64_t now)
 {
 	struct sh_event merged[INCIDENT_MERGE], event;
 	uint32_t i, n = 0;
@@ -498,7 +498,7 @@ static void incidents_run(uint64_t now)
 			incident_record(&incidents.open[i]);
 	}
 	if (incidents.look_at && incidents.look_at <= now)
-		incidents_look(now);
+		incidents_check(now);
 }
 
 void sh_incidents_end(void)

@@ -93,7 +93,7 @@ static void tell(enum sh_event_kind kind, const char *why)
 	sh_event_record(&event);
 }
 
-static void look_degraded(uint32_t away)
+static void degraded_check(uint32_t away)
 {
 	uint32_t left = bandwidth_left(), told = degraded.told.since_ns ? degraded.told.left : 0;
 
@@ -105,7 +105,7 @@ static void look_degraded(uint32_t away)
 	tell(SH_EVENT_DEGRADED, NULL);
 }
 
-static void look_whole(void)
+static void degraded_check_whole(void)
 {
 	degraded.told.qps = 0;
 	degraded.told.left = BACKUP_LEFT_WHOLE;
@@ -124,9 +124,9 @@ static void degraded_run(uint64_t now)
 	degraded.look_at = degraded.changed_at = 0;
 	away = all_away();
 	if (away)
-		look_degraded(away);
+		degraded_check(away);
 	else
-		look_whole();
+		degraded_check_whole();
 }
 
 void sh_degraded_changed(void)

@@ -367,7 +367,7 @@ static void detector_nics_slow(void)
 
 	for (i = 0; i < sh_nics.n; i++)
 		if (detector_nic_slow(&sh_nics.nic[i], now)) {
-			sh_quiesce_look_awaited();
+			sh_quiesce_poll_awaited();
 			return;
 		}
 }
@@ -445,7 +445,7 @@ static uint64_t detector_path(struct sh_peer *peer, struct sh_peer_path *path, u
  * Tells paths what is needed of them. While a peer is asked because of a doubt, each of its
  * paths has to answer itself.
  */
-static void detector_tell_look(struct sh_peer *peer, uint64_t now)
+static void detector_tell_paths(struct sh_peer *peer, uint64_t now)
 {
 	struct sh_path_health *paths[SH_MAX_PEER_PATHS];
 	uint32_t i;
@@ -476,14 +476,14 @@ static uint64_t detector_peer(struct sh_peer *peer, uint64_t now)
 	return next;
 }
 
-static void detector_look(uint64_t now)
+static void detector_check(uint64_t now)
 {
 	struct sh_peer *peer;
 
 	sh_peers.beat_at = detector_needs(now) ? now + sh.config.path.beat_ns : 0;
 	detector.silent_now = false;
 	list_for_each (&sh_peers.list, peer, struct sh_peer, link) {
-		detector_tell_look(peer, now);
+		detector_tell_paths(peer, now);
 		sh_timer_set(&sh_peers.beats, &peer->beat, now);
 	}
 }
@@ -511,7 +511,7 @@ static void detector_run(uint64_t now)
 	if (!at || at > now)
 		return;
 	if (sh_peers.beat_at && sh_peers.beat_at <= now)
-		detector_look(now);
+		detector_check(now);
 	detector_peers(now);
 	detector_qps(detector.silent_now, now);
 	for (i = 0; i < sh_nics.n; i++)

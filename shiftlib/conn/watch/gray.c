@@ -42,7 +42,7 @@ struct gray_job {
 	struct sh_gray_counts counts;
 	bool told;
 	bool peek;
-	struct sh_slow_look slow; /* no peek */
+	struct sh_slow_update slow; /* no peek */
 };
 
 static struct {
@@ -175,7 +175,7 @@ static struct sh_gray_trips take_trips(const struct sh_nic *nic)
 	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
 		for (i = 0; i < peer->n_paths; i++)
 			if (peer->paths[i]->nic == nic)
-				sh_gray_trip_look(&peer->paths[i]->trip, calm, &sum);
+				sh_gray_trip_update(&peer->paths[i]->trip, calm, &sum);
 	return sum;
 }
 
@@ -189,7 +189,7 @@ static void look(struct sh_nic *nic, const struct gray_job *task)
 	own->idle = counts->packets - own->core.last.packets < IDLE_PACKETS;
 	if (disturbed(nic))
 		sh_gray_forget(&own->core);
-	changed = sh_gray_look(&own->core, config(), counts, &trips, sh_now_ns());
+	changed = sh_gray_update(&own->core, config(), counts, &trips, sh_now_ns());
 	act(nic, changed);
 	sh_slow_told(nic, &task->slow);
 }
@@ -290,7 +290,7 @@ static void gray_run(uint64_t now)
 		if (gray.nic[i].used && is_due(&sh_nics.nic[i]))
 			begin(&sh_nics.nic[i], false);
 	if (gray.looks % PATH_LOOKS == 0)
-		sh_slow_path_looks();
+		sh_slow_paths_update();
 }
 
 static uint64_t gray_next_timer(void)

@@ -153,7 +153,7 @@ void sh_news_nic_reopened(struct sh_nic *nic)
 void sh_news_nic_cut_off(struct sh_nic *nic)
 {
 	(void)nic; /* quiesce_over() asks the NIC */
-	sh_quiesce_look_all();
+	sh_quiesce_poll_all();
 }
 
 void sh_news_context_over(const struct ibv_context *context)

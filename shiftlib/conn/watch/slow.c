@@ -93,7 +93,7 @@ static void act(struct sh_nic *nic, bool changed)
 
 /* ---- looks ---------------------------------------------------------------------------------- */
 
-static void ask_others(const struct sh_nic *nic, struct sh_slow_look *look)
+static void ask_others(const struct sh_nic *nic, struct sh_slow_update *look)
 {
 	uint32_t i;
 
@@ -103,7 +103,7 @@ static void ask_others(const struct sh_nic *nic, struct sh_slow_look *look)
 				 sh_nics.nic[i].name);
 }
 
-void sh_slow_ask(const struct sh_nic *nic, struct sh_slow_look *look)
+void sh_slow_ask(const struct sh_nic *nic, struct sh_slow_update *look)
 {
 	memset(look, 0, sizeof(*look));
 	snprintf(look->name, sizeof(look->name), "%s", nic->name);
@@ -116,7 +116,7 @@ static uint32_t more(uint32_t a, uint32_t b)
 	return a > b ? a : b;
 }
 
-void sh_slow_read(struct sh_slow_look *look)
+void sh_slow_read(struct sh_slow_update *look)
 {
 	struct sh_slow_rates rates;
 	uint32_t i;
@@ -131,7 +131,7 @@ void sh_slow_read(struct sh_slow_look *look)
 	}
 }
 
-void sh_slow_told(struct sh_nic *nic, const struct sh_slow_look *look)
+void sh_slow_told(struct sh_nic *nic, const struct sh_slow_update *look)
 {
 	static const struct sh_slow_rates unknown; /* a dead one's name may be another's by now */
 	const struct sh_slow_rates *rates = sh_nic_up(nic) ? &look->rates : &unknown;
@@ -145,7 +145,7 @@ void sh_slow_told(struct sh_nic *nic, const struct sh_slow_look *look)
 	own->like.port = more(own->like.port, look->like.port);
 	own->like.bus = more(own->like.bus, look->like.bus);
 	own->untold = !rates->port;
-	act(nic, sh_slow_look(&own->core, &sh.config.gray.rules, rates, &own->like, sh_now_ns()));
+	act(nic, sh_slow_update(&own->core, &sh.config.gray.rules, rates, &own->like, sh_now_ns()));
 	if (rates->port)
 		/* used for orders of paths, and for the bandwidth that is left */
 		nic->address.speed = own->core.now;

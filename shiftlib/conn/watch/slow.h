@@ -14,16 +14,16 @@
 #define SH_SLOW_NAME 64
 
 /* A look: asked with the lock held, read without, on the NIC's worker, and told with it. */
-struct sh_slow_look {
+struct sh_slow_update {
 	char name[SH_SLOW_NAME];
 	struct sh_slow_rates rates, like;
 	uint32_t n_others; /* number of NICs that may be of its make; 0: looked at not long ago */
 	char others[SH_MAX_NICS][SH_SLOW_NAME];
 };
 
-void sh_slow_ask(const struct sh_nic *nic, struct sh_slow_look *look);
-void sh_slow_read(struct sh_slow_look *look);
-void sh_slow_told(struct sh_nic *nic, const struct sh_slow_look *look);
+void sh_slow_ask(const struct sh_nic *nic, struct sh_slow_update *look);
+void sh_slow_read(struct sh_slow_update *look);
+void sh_slow_told(struct sh_nic *nic, const struct sh_slow_update *look);
 
 /* Lock held. */
 bool sh_slow_is(const struct sh_nic *nic);

@@ -114,7 +114,7 @@ static void see(const struct sh_peer_path *path)
 		own->worst = path;
 }
 
-static void look_at_peer(const struct sh_peer *peer)
+static void slow_path_update_peer(const struct sh_peer *peer)
 {
 	struct sh_slow_path_of paths[SH_MAX_PEER_PATHS];
 	uint32_t before[SH_MAX_NICS], i;
@@ -124,7 +124,7 @@ static void look_at_peer(const struct sh_peer *peer)
 	for (i = 0; i < peer->n_paths; i++)
 		paths[i] = (struct sh_slow_path_of){ .path = &peer->paths[i]->slow,
 						     .nic = peer->paths[i]->nic->index };
-	sh_slow_path_look(paths, peer->n_paths, &sh.config.gray.rules, sh_now_ns());
+	sh_slow_path_update(paths, peer->n_paths, &sh.config.gray.rules, sh_now_ns());
 	for (i = 0; i < peer->n_paths; i++)
 		see(peer->paths[i]);
 	for (i = 0; i < SH_MAX_NICS; i++)
@@ -159,14 +159,14 @@ static void end(const struct sh_nic *nic)
 		tell_over(nic);
 }
 
-void sh_slow_path_looks(void)
+void sh_slow_paths_update(void)
 {
 	struct sh_peer *peer;
 	uint32_t i;
 
 	begin();
 	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
-		look_at_peer(peer);
+		slow_path_update_peer(peer);
 	for (i = 0; i < sh_nics.n; i++)
 		end(&sh_nics.nic[i]);
 }

@@ -17,8 +17,8 @@ struct sh_slow_path_sum {
 	uint64_t floor_ns, instead_ns; /* round trips of the slowest, and what they should be */
 };
 
-void sh_slow_path_looks(void); /* a look at all paths; gray.c says when */
-bool sh_slow_path_any(void);   /* some NIC has one, and its end is to be told */
+void sh_slow_paths_update(void); /* a look at all paths; gray.c says when */
+bool sh_slow_path_any(void);	 /* some NIC has one, and its end is to be told */
 bool sh_slow_path_is(const struct sh_nic *nic);
 void sh_slow_path_figures(const struct sh_nic *nic, struct sh_slow_path_sum *out);
 void sh_slow_path_reset(void);

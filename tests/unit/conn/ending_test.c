@@ -96,7 +96,7 @@ static int setup(void **state)
 
 static void is_shown(int times)
 {
-	sh_move_ending_look(&qp);
+	sh_move_ending_poll(&qp);
 	assert_int_equal(shown, times);
 	assert_int_equal(sh_clock_next(&qp), times || !qp.conn_id ? 0 : AT);
 }

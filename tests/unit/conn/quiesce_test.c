@@ -110,7 +110,7 @@ static int setup(void **state)
 
 static void waits_at(uint64_t now)
 {
-	sh_quiesce_look(&qp, now);
+	sh_quiesce_poll(&qp, now);
 	assert_int_equal(qp.quiesce.phase, SH_QUIESCE_COMMAND);
 	assert_true(qp.quiesce.next_at > now);
 	assert_int_equal(sick + events, 0);
@@ -118,7 +118,7 @@ static void waits_at(uint64_t now)
 
 static void sick_at(uint64_t now)
 {
-	sh_quiesce_look(&qp, now);
+	sh_quiesce_poll(&qp, now);
 	assert_int_equal(qp.quiesce.phase, SH_QUIESCE_SICK);
 	assert_int_equal(sick, 1);
 	assert_int_equal(events, 1);

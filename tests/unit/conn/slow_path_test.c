@@ -35,7 +35,7 @@ static void looks(int n)
 			for (int k = 0; k < NICS; k++)
 				for (int pings = 0; pings < 3; pings++)
 					sh_slow_path_add(&path[p][k].slow, trip[p][k]);
-		sh_slow_path_looks();
+		sh_slow_paths_update();
 	}
 }
 

@@ -45,7 +45,7 @@ static struct nic nic_new(uint32_t run)
 	struct nic nic = { .now = SECOND, .random = seed + run };
 	const struct sh_gray_trips none = { 0 };
 
-	sh_gray_look(&nic.gray, &config, &nic.counts, &none, nic.now);
+	sh_gray_update(&nic.gray, &config, &nic.counts, &none, nic.now);
 	return nic;
 }
 
@@ -76,7 +76,7 @@ static bool look(struct nic *nic, const struct weather *w)
 	nic->counts.damaged += about(nic, w->damaged);
 	nic->counts.marks += about(nic, w->marks);
 	nic->counts.unready += about(nic, w->unready);
-	return sh_gray_look(&nic->gray, &config, &nic->counts, &trips, nic->now);
+	return sh_gray_update(&nic->gray, &config, &nic->counts, &trips, nic->now);
 }
 
 /* Looks until it is sick; 0: never. */
@@ -362,7 +362,7 @@ static uint32_t slow(struct sh_gray_trip *trip, uint64_t ns, bool calm)
 	struct sh_gray_trips sum = { 0 };
 
 	sh_gray_trip_add(trip, ns);
-	sh_gray_trip_look(trip, calm, &sum);
+	sh_gray_trip_update(trip, calm, &sum);
 	assert_int_equal(sum.n, 1);
 	return sum.slow;
 }
@@ -395,7 +395,7 @@ static void test_trips_under_a_load_that_begins(void **state)
 	assert_int_equal(slow(&trip, 3 * MS, true), 0);
 	for (uint32_t i = 0; i < 100; i++) /* between two looks */
 		sh_gray_trip_add(&trip, 60 * MS);
-	sh_gray_trip_look(&trip, false, &sum);
+	sh_gray_trip_update(&trip, false, &sum);
 	assert_int_equal(sum.n, SH_GRAY_TRIPS);
 	assert_int_equal(sum.slow, SH_GRAY_TRIPS);
 }

@@ -52,7 +52,7 @@ static void look(struct peer *peer)
 			sh_slow_path_add(&peer->path[i],
 					 peer->trip[i] + peer->busy + (k == 0 ? 0 : k * 20 * MS));
 	}
-	sh_slow_path_look(all, peer->n, &config, peer->now);
+	sh_slow_path_update(all, peer->n, &config, peer->now);
 }
 
 static void looks(struct peer *peer, int n)

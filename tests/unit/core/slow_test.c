@@ -37,7 +37,7 @@ static struct nic nic_new(void)
 static bool look(struct nic *nic)
 {
 	nic->now += LOOK_NS;
-	return sh_slow_look(&nic->slow, &config, &nic->rates, &nic->like, nic->now);
+	return sh_slow_update(&nic->slow, &config, &nic->rates, &nic->like, nic->now);
 }
 
 /* Looks until it is judged otherwise; 0: it is not, in an hour and more. */

@@ -229,7 +229,7 @@ static void limit_reached_before_the_move_is_told_once(void **state)
 	assert_int_equal(fake_events.events, 1);
 	complete(2);
 	assert_int_equal(fake_events.events, 1);
-	ENGINE->srq.look(ENGINE->srq.own(srq), &now);
+	ENGINE->srq.query(ENGINE->srq.own(srq), &now);
 	assert_int_equal(now.limit, 0);
 }
 
@@ -237,7 +237,7 @@ static uint32_t in_own(void)
 {
 	struct sp_srq_state now;
 
-	ENGINE->srq.look(ENGINE->srq.own(srq), &now);
+	ENGINE->srq.query(ENGINE->srq.own(srq), &now);
 	return now.receives;
 }
 
@@ -286,7 +286,7 @@ static uint32_t in_ring(struct sp_srq_ring *ring)
 {
 	struct sp_srq_state now;
 
-	ENGINE->srq.look(ring, &now);
+	ENGINE->srq.query(ring, &now);
 	return now.receives;
 }
 
@@ -380,7 +380,7 @@ static void left_ring_is_used_again_when_its_nic_has_nothing(void **state)
 		post(id, FAKE_LKEY);
 	complete(0);
 	assert_int_equal(ENGINE->srq.recover(own), 2);
-	ENGINE->srq.look(own, &now);
+	ENGINE->srq.query(own, &now);
 	assert_int_equal(now.stale, 2);
 	memset(&stays, 0, sizeof(stays));
 	stays.srq = own;

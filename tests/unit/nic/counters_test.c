@@ -79,7 +79,7 @@ static void look(struct sh_gray *gray, uint64_t now)
 	const struct sh_gray_counts told = counts();
 	const struct sh_gray_trips trips = { 1, 0 };
 
-	sh_gray_look(gray, &config, &told, &trips, now);
+	sh_gray_update(gray, &config, &told, &trips, now);
 }
 
 static void they_are_summed_up(void **state)

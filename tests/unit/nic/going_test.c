@@ -66,7 +66,7 @@ static void descriptors(bool any)
 
 static void look(int want_taken)
 {
-	sh_nic_going_look(&nic);
+	sh_nic_going_poll(&nic);
 	assert_int_equal(taken, want_taken);
 	assert_int_equal(nic.removal.leaving, want_taken > 0);
 	assert_int_not_equal(nic.removal.look_at, 0);

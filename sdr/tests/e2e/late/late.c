@@ -125,7 +125,7 @@ static void look_clean(uint8_t expected)
 	say(here || i < SIZE ? "DIRTY" : "CLEAN", here * 1000000 + i);
 }
 
-static void look_whole(void)
+static void degraded_check_whole(void)
 {
 	size_t i = 0;
 
@@ -269,7 +269,7 @@ static void obey(char *line)
 	else if (!strncmp(line, "clean", 5))
 		look_clean(0x11);
 	else if (!strncmp(line, "whole", 5))
-		look_whole();
+		degraded_check_whole();
 	else if (!strncmp(line, "lost", 4))
 		await_lost();
 	else if (!strncmp(line, "joined", 6))
