@@ -90,7 +90,7 @@ struct sh_qp {
 		struct sh_private_cq
 			*cq[2]; /* CQs for sends and receives of a foreign QP on driven CQs */
 		bool counted;	/* counted by its CQs as a QP that no engine drives */
-		bool not ;	/* was driven, and is being destroyed */
+		bool dying;	/* was driven, and is being destroyed */
 		bool refused;	/* not made through SHIFT, and cannot share its receive queue */
 		bool set;	/* the program set something that SHIFT cannot repeat */
 		bool alternate; /* the program loaded an alternate path */

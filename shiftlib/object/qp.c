@@ -138,7 +138,7 @@ static void qp_release(struct sh_qp *qp, bool later)
 		else
 			sh_carriers_drop(qp, false);
 		qp->sp = NULL;
-		qp->foreign.not = true;
+		qp->foreign.dying = true;
 		sh_room_remove(qp);
 		qp->scq->qps--;
 		qp->rcq->qps--;
@@ -197,7 +197,7 @@ static int qp_end(struct sh_qp *qp)
 		sh_qp_release_srq(qp);
 		sh_srq_check(qp->srq);
 	}
-	if (!qp->foreign.not ) {
+	if (!qp->foreign.dying) {
 		if (ret)
 			sh_qp_foreign_show(qp);
 		sh_qp_foreign_let_go(qp);
