@@ -56,7 +56,7 @@ uint32_t uid_place(uint64_t uid)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static uint64_t record_at(const struct uid_machine *m, uint64_t uid, size_t field)
+static uint64_t uid_record_at(const struct uid_machine *m, uint64_t uid, size_t field)
 {
 	return m->region + uid_place(uid) * sizeof(struct uid_record) + field;
 }
@@ -96,13 +96,13 @@ static int read_word(struct uid_machine *m, uint64_t addr, uint32_t rkey, uint64
 
 static int read_state(struct uid_machine *m, uint64_t uid, uint64_t *state)
 {
-	return read_word(m, record_at(m, uid, 0), m->rkey, state);
+	return read_word(m, uid_record_at(m, uid, 0), m->rkey, state);
 }
 
 static int read_record(struct uid_machine *m, uint64_t uid, struct uid_record *record)
 {
 	struct uid_request r =
-		move(UID_READ, record_at(m, uid, 0), m->rkey, record, 0, sizeof(*record));
+		move(UID_READ, uid_record_at(m, uid, 0), m->rkey, record, 0, sizeof(*record));
 
 	return run(m, &r, 1);
 }
@@ -113,8 +113,9 @@ static struct uid_request commit(struct uid_machine *m, uint64_t uid, struct uid
 {
 	data->state = committed(uid);
 	if (UID_IS_MUTANT(COMMIT_BY_WRITE))
-		return move(UID_WRITE, record_at(m, uid, 0), m->rkey, data, 0, sizeof(data->state));
-	return cas(record_at(m, uid, 0), m->rkey, uid, committed(uid));
+		return move(UID_WRITE, uid_record_at(m, uid, 0), m->rkey, data, 0,
+			    sizeof(data->state));
+	return cas(uid_record_at(m, uid, 0), m->rkey, uid, committed(uid));
 }
 
 /*
@@ -164,7 +165,7 @@ static void next_uid(struct uid_machine *m)
 
 static struct uid_request set_state(struct uid_machine *m, struct uid_record *record)
 {
-	uint64_t at = record_at(m, m->op.uid, 0);
+	uint64_t at = uid_record_at(m, m->op.uid, 0);
 
 	if (UID_IS_MUTANT(RECORD_BY_WRITE))
 		return move(UID_WRITE, at, m->rkey, record, 0, sizeof(record->state));
@@ -197,7 +198,7 @@ static int install(struct uid_machine *m)
 
 	next_uid(m);
 	record = (struct uid_record){ op->uid, op->swap, op->addr, op->rkey };
-	all[0] = move(UID_WRITE, record_at(m, op->uid, head), m->rkey, &record, head,
+	all[0] = move(UID_WRITE, uid_record_at(m, op->uid, head), m->rkey, &record, head,
 		      sizeof(record) - head);
 	all[1] = set_state(m, &record);
 	all[2] = cas(op->addr, op->rkey, op->expect, op->uid);

@@ -44,7 +44,7 @@ struct shape shape_of(const struct workload *workload, uint32_t blocks, uint32_t
 	return shape;
 }
 
-uint64_t record_at(uint32_t record)
+uint64_t txn_record_at(uint32_t record)
 {
 	return record * sizeof(struct record);
 }
@@ -82,8 +82,8 @@ static bool lock_by_uid(struct worker *w)
 		uint64_t *old = &local_of(w, server)->access[i].old;
 
 		if (w->txn.set[i].write &&
-		    shift_uid_cas(link->uid, link->there.addr + record_at(record), link->there.rkey,
-				  FREE, lock_value(w), old)) {
+		    shift_uid_cas(link->uid, link->there.addr + txn_record_at(record),
+				  link->there.rkey, FREE, lock_value(w), old)) {
 			w->ended_atomics++;
 			w->status = IBV_WC_GENERAL_ERR;
 			return false;
@@ -100,7 +100,7 @@ static bool lock_and_read(struct worker *w)
 		return false;
 	for (int i = 0; i < txn->n; i++) {
 		int server = server_of(w, txn->set[i].record);
-		uint64_t at = record_at(txn->set[i].record);
+		uint64_t at = txn_record_at(txn->set[i].record);
 		struct local *local = local_of(w, server);
 
 		if (txn->set[i].write && !w->by_uid)
@@ -142,7 +142,7 @@ static bool validate(struct worker *w, bool *valid)
 
 		if (!txn->set[i].write)
 			batch_read(w, server, &local_of(w, server)->access[i].again,
-				   record_at(txn->set[i].record), sizeof(struct record));
+				   txn_record_at(txn->set[i].record), sizeof(struct record));
 	}
 	if (!batches_run(w))
 		return false;
@@ -173,7 +173,7 @@ static void write_record(struct worker *w, int server, int i)
 
 	*body = body_of(&w->txn.set[i]);
 	batch_write(w, server, body,
-		    record_at(w->txn.set[i].record) + offsetof(struct record, version),
+		    txn_record_at(w->txn.set[i].record) + offsetof(struct record, version),
 		    sizeof(*body));
 }
 
@@ -228,7 +228,8 @@ static void unlock(struct worker *w, const struct access *access)
 
 	local_of(w, server)->unlocked = FREE;
 	batch_write(w, server, &local_of(w, server)->unlocked,
-		    record_at(access->record) + offsetof(struct record, lock), sizeof(uint64_t));
+		    txn_record_at(access->record) + offsetof(struct record, lock),
+		    sizeof(uint64_t));
 }
 
 static bool write_and_unlock(struct worker *w)

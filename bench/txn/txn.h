@@ -151,7 +151,7 @@ struct worker {
 /* Computes the shape for blocks of records; workers: those of all clients. */
 struct shape shape_of(const struct workload *workload, uint32_t blocks, uint32_t workers,
 		      uint32_t servers);
-uint64_t record_at(uint32_t record);
+uint64_t txn_record_at(uint32_t record);
 int server_of(const struct worker *w, uint32_t record); /* server that has the lock */
 uint64_t attempt_of(const struct worker *w);		/* one number for worker and attempt */
 uint64_t lock_value(const struct worker *w);
