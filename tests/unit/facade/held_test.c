@@ -190,7 +190,8 @@ static void a_port_that_says_it_twice(void **state)
 	assert_true(keeps(IBV_EVENT_PORT_ERR));
 	assert_true(keeps(IBV_EVENT_PORT_ERR));
 	assert_true(keeps(IBV_EVENT_PORT_ACTIVE));
-	assert_true(keeps(IBV_EVENT_PORT_ACTIVE)); /* the program has not heard that the port was down */
+	assert_true(keeps(
+		IBV_EVENT_PORT_ACTIVE)); /* the program has not heard that the port was down */
 	assert_true(keeps(IBV_EVENT_PORT_ACTIVE));
 	lives(true, true);
 	assert_int_equal(due(), -1);
