@@ -14,11 +14,11 @@
 struct sh_ctx {
 	struct list_node link;
 	struct ibv_context *ctx;
-	struct sh_removal removal; /* of that */
-	uint32_t incarnation;	   /* of the NIC when it was opened */
+	struct sh_removal removal; /* the removal of that context */
+	uint32_t incarnation;	   /* the NIC's incarnation when it was opened */
 	struct sp_dev *dev;	   /* NULL: foreign */
 	struct sh_nic *nic;
-	struct sh_nic *path[SC_MAX_PATHS]; /* by path: 0 is nic, then its backups */
+	struct sh_nic *path[SC_MAX_PATHS]; /* NICs of the paths: nic, then its backups */
 	uint32_t n_paths;
 	bool replica[SC_MAX_PATHS]; /* wanted */
 	bool needed;		    /* some standby was made, or begun */
@@ -30,7 +30,7 @@ struct sh_ctx {
 	const char *why; /* foreign, or without a backup: the reason */
 	struct sh_handler async_handler;
 	struct sh_held held; /* events that the application has not heard yet */
-	bool dead;	     /* its device has reported its end */
+	bool dead;	     /* true once its device has reported its end */
 	bool death_masked;   /* and some connection has outlived that */
 	bool prepared;	     /* NICs opening: some RC QP was made */
 	uint32_t n_self;     /* QPs that are connected to themselves */

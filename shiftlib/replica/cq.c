@@ -18,7 +18,10 @@ static int cq_shadow_size(const struct sh_cq *cq, const struct sh_nic *nic)
 	return cqe;
 }
 
-/* A program spreads its completion queues over the vectors, so that their interrupts come to several cores. */
+/*
+ * Returns the vector of a shadow. A program spreads its completion queues over the vectors, so
+ * that their interrupts come to several cores.
+ */
 static int cq_shadow_vector(const struct sh_cq *cq, const struct ibv_context *ctx)
 {
 	return ctx->num_comp_vectors > 0 && cq->comp_vector > 0
@@ -26,7 +29,10 @@ static int cq_shadow_vector(const struct sh_cq *cq, const struct ibv_context *ct
 		       : 0;
 }
 
-/* A plain one always: any device has it, and the engine gives extended readers what they ask for. */
+/*
+ * Makes a shadow, always as a plain queue: any device has it, and the engine gives extended
+ * readers what they ask for.
+ */
 static struct sh_shadow_cq *cq_shadow_new(struct sh_cq *cq, struct sh_nic *nic)
 {
 	struct sh_shadow_cq *shadow = calloc(1, sizeof(*shadow));
@@ -125,7 +131,7 @@ static bool cq_shadow_serves(const struct sh_cq *cq, uint8_t path)
 	return serves;
 }
 
-/* One of an incarnation that died, or that overran, makes place. */
+/* Puts a shadow in the place of one whose incarnation died, or that overran. */
 static void cq_shadow_replace(struct sh_cq *cq, uint8_t path, struct sh_shadow_cq *shadow)
 {
 	struct sh_shadow_cq *before = cq->shadow[path];
@@ -134,7 +140,7 @@ static void cq_shadow_replace(struct sh_cq *cq, uint8_t path, struct sh_shadow_c
 	sh_cq_shadow_put(cq, before);
 }
 
-/* One worker makes all shadows of a NIC, so two QPs of a CQ do not make two. */
+/* Makes a shadow. One worker makes all shadows of a NIC, so two QPs of a CQ do not make two. */
 int sh_cq_shadow_make(struct sh_cq *cq, uint8_t path)
 {
 	struct sh_nic *nic = cq->ctx->path[path];

@@ -10,18 +10,23 @@
 #include "shiftlib/replica/context.h"
 #include "shiftlib/replica/cq_room.h"
 
-/* Carriers hold on to it: it outlives its place in the CQ when its NIC has died. */
+/*
+ * A shadow of a completion queue. Carriers hold on to it: it outlives its place in the CQ when
+ * its NIC has died.
+ */
 struct sh_shadow_cq {
 	uint32_t refs;
 	struct sh_nic *nic;
 	uint32_t incarnation;
 	struct ibv_cq *cq;
-	struct ibv_comp_channel *channel; /* that of all shadow CQs of the facade there */
+	/* The channel of all shadow CQs of the facade there. */
+	struct ibv_comp_channel *channel;
 	struct sh_cq_feed feed;
 	struct sp_cq_ring *ring; /* NULL: the engine has let go of it */
 	bool holds;		 /* the incarnation */
-	bool overrun;		 /* it shows nothing any more; made anew for the next carrier */
-	bool refused;		 /* it could not be made larger */
+	/* True if it shows nothing any more; made anew for the next carrier. */
+	bool overrun;
+	bool refused; /* true if it could not be made larger */
 };
 
 /* How the application had an extended CQ made. */
@@ -39,14 +44,14 @@ struct sh_cq {
 	struct ibv_comp_channel *facade; /* NULL: none */
 	struct ibv_comp_channel *real_channel;
 	struct sh_cq_events events;
-	bool ex,
-		single; /* single: only one thread at a time uses it, so that its provider takes no lock */
+	/* single: only one thread at a time uses it, so that its provider takes no lock. */
+	bool ex, single;
 	struct sh_cq_extended how; /* if ex */
 	int comp_vector;
 	struct sp_cq *sp;  /* NULL: not driven */
-	bool overrun;	   /* it shows nothing any more */
+	bool overrun;	   /* true if it shows nothing any more */
 	bool overrun_told; /* the application has heard of it, or of an overrun of a private one */
-	int cqe;	   /* what the application has asked for since its NIC is dead; or 0 */
+	int cqe;	   /* size that the application has asked for since the NIC is dead; or 0 */
 	uint32_t qps, foreign_qps;
 	uint32_t foreign_receives; /* queues of XRC, ... that have named it; they never go */
 	uint32_t guarded;	   /* connections on it that may move */
@@ -55,35 +60,47 @@ struct sh_cq {
 	struct sh_shadow_cq *shadow[SC_MAX_PATHS]; /* the present ones */
 };
 
-/* On the worker of the path's NIC, lock NOT held. The QP that it serves keeps the CQ alive. */
+/*
+ * Makes the shadow, on the worker of the path's NIC, lock NOT held. The QP that it serves keeps
+ * the CQ alive.
+ */
 int sh_cq_shadow_make(struct sh_cq *cq, uint8_t path);
-/* Lock held: for a carrier. */
+/* Takes the present shadow for a carrier. Lock held. */
 struct sh_shadow_cq *sh_cq_shadow_get(struct sh_cq *cq, uint8_t path);
-/* Lock held, given up meanwhile. */
+/* Gives a shadow back. Lock held, given up meanwhile. */
 void sh_cq_shadow_put(struct sh_cq *cq, struct sh_shadow_cq *shadow);
-/* The present shadow that is this real CQ; NULL: none is. Lock held. */
+/* Returns the present shadow that is this real CQ; NULL: none is. Lock held. */
 struct sh_shadow_cq *sh_cq_shadow_find(const struct sh_cq *cq, const struct ibv_cq *real);
-/* Of one that nobody holds any more: readers of events and the engine let go of it, and then, with the
- * lock not held, it is destroyed. */
+/*
+ * cut: readers of events and the engine let go of a shadow that nobody holds any more; lock held.
+ * destroy: behind that, lock not held.
+ */
 void sh_cq_shadow_cut(struct sh_cq *cq, struct sh_shadow_cq *shadow);
 void sh_cq_shadow_destroy(struct sh_cq *cq, struct sh_shadow_cq *shadow);
 
 /* cq_resize.c */
-/* How many completions its ring on that NIC must hold: more than its own, if that is dead and cannot grow;
- * no more than the NIC can. Lock held. */
+/*
+ * Returns how many completions the CQ's ring on that NIC must hold: more than its own, if that is
+ * dead and cannot grow; no more than the NIC can. Lock held.
+ */
 int sh_cq_size(const struct sh_cq *cq, const struct sh_nic *nic);
-/* The application's CQ, or a shadow of it; lock not held. Positive errno, as of the verb. told: places that the application
- * knows of, behind a success; 0: as before. */
+/*
+ * Resizes the application's CQ, or a shadow of it; lock not held. Positive errno, as of the verb.
+ * told: places that the application knows of, behind a success; 0: as before.
+ */
 int sh_cq_resize_ring(struct sh_cq *cq, struct ibv_cq *real, int cqe, int told);
-/* Its own, where it has not asked for that: EBUSY while it holds a completion of start_poll. */
+/*
+ * Resizes the CQ itself where the application has not asked for that: EBUSY while it holds a
+ * completion of start_poll.
+ */
 int sh_cq_resize_quietly(struct sh_cq *cq, int cqe);
-/* Are all queue pairs known whose completions come there? Lock held. */
+/* True if all queue pairs are known whose completions come there. Lock held. */
 bool sh_cq_known(const struct sh_cq *cq);
-/* It has too little room for the connections on it that may move. Lock held. */
+/* True if it has too little room for the connections on it that may move. Lock held. */
 bool sh_cq_short(const struct sh_cq *cq);
-/* Those that are too small; lock held, given up meanwhile. */
+/* Resizes the shadows that are too small; lock held, given up meanwhile. */
 void sh_cq_resize_shadows(struct sh_cq *cq);
-/* The application has resized the queue while its shadow was made. Lock not held. */
+/* Repeats a resize that came while the shadow was made. Lock not held. */
 void sh_cq_resize_shadow_late(struct sh_cq *cq, uint8_t path);
 
 #endif

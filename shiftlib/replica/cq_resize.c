@@ -59,7 +59,10 @@ static int cq_resize(struct sh_cq *cq, struct ibv_cq *real, int cqe)
 	return ret;
 }
 
-/* Its provider finds the number of places where it has left that; the application finds those that are its own. */
+/*
+ * Resizes the real queue. Its provider finds the number of places where it has left that; the
+ * application finds its own number there.
+ */
 static int cq_resize_own(struct sh_cq *cq, int cqe, int told)
 {
 	int ret;
@@ -102,7 +105,10 @@ bool sh_cq_short(const struct sh_cq *cq)
 	return sh_room_need(&cq->room, cq->room.movers, sh_cq_known(cq)) > cq->room.have;
 }
 
-/* What lies unpolled, and what a flush leaves there: none but connections that may move complete in a shadow. */
+/*
+ * The sum of what lies unpolled and of what a flush leaves there: only connections that may move
+ * complete in a shadow.
+ */
 int sh_cq_size(const struct sh_cq *cq, const struct sh_nic *nic)
 {
 	uint64_t size = cq->room.told;
@@ -120,7 +126,10 @@ static bool cq_shadow_small(const struct sh_cq *cq, const struct sh_shadow_cq *s
 	       shadow->cq->cqe < sh_cq_size(cq, shadow->nic);
 }
 
-/* One that is too small overruns, which is a fault that moves. On a dead device it is made anew. */
+/*
+ * Enlarges a shadow. A shadow that is too small overruns, which is a fault that moves. On a dead
+ * device it is made anew.
+ */
 static void cq_shadow_enlarge(struct sh_cq *cq, struct sh_shadow_cq *shadow, int cqe)
 {
 	int ret = sh_cq_resize_ring(cq, shadow->cq, cqe, 0);
@@ -132,7 +141,10 @@ static void cq_shadow_enlarge(struct sh_cq *cq, struct sh_shadow_cq *shadow, int
 			shadow->nic->name);
 }
 
-/* For more connections: what has too little room is a fault that moves, and no program has asked for it. */
+/*
+ * Enlarges a shadow for more connections: too little room there is a fault that moves, and no
+ * program has asked for more.
+ */
 static void cq_shadow_enlarge_quietly(struct sh_cq *cq, struct sh_shadow_cq *shadow, int cqe)
 {
 	int ret = cq_resize(cq, shadow->cq, cqe);
@@ -203,8 +215,9 @@ static bool nic_hangs(const struct sh_nic *nic)
 }
 
 /*
- * Lock held, given up meanwhile. The application may fill the queue at once, so it is waited for; but
- * not on a NIC that hangs while its own works: nothing moves there before it has done this.
+ * Resizes a shadow; lock held, given up meanwhile. The application may fill the queue at once, so
+ * it is waited for; but not on a NIC that hangs while the application's own works: nothing moves
+ * there before it has done this.
  */
 static void cq_resize_shadow(struct sh_cq *cq, struct sh_shadow_cq *shadow)
 {

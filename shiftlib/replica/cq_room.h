@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Room in a completion queue for what SHIFT itself lets complete there. A queue pair that leaves its NIC is flushed:
- * each outstanding request takes a place, also those that are not signaled, for which the program has counted none.
- * Hidden requests may take some, too.
+ * Room in a completion queue for what SHIFT itself lets complete there. A queue pair that leaves
+ * its NIC is flushed: each outstanding request takes a place, also those that are not signaled,
+ * for which the program has counted none. Hidden requests may take some, too.
  */
 #ifndef SHIFTLIB_REPLICA_CQ_ROOM_H
 #define SHIFTLIB_REPLICA_CQ_ROOM_H
@@ -10,7 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Completions of one queue pair that can lie in a queue at a time: a request keeps its place in the ring until then. */
+/*
+ * Completions of one queue pair that can lie in a queue at a time: a request keeps its place in
+ * the ring until then.
+ */
 struct sh_depth {
 	uint32_t entries;
 	const void *srq; /* NULL: none */
@@ -31,8 +34,9 @@ struct sh_cq_room {
 };
 
 /*
- * Places that suffice if connections with so many completions may move. The neighbours take what the program has counted for
- * them, at most `told`; and all queue pairs together can never take more than `all`. known: there are no others.
+ * Returns how many places suffice if connections with so many completions may move. The
+ * neighbours take what the program has counted for them, at most `told`; and all queue pairs
+ * together can never take more than `all`. known: there are no others.
  */
 static inline uint64_t sh_room_need(const struct sh_cq_room *room, uint64_t movers, bool known)
 {
@@ -46,7 +50,10 @@ static inline uint64_t sh_room_need(const struct sh_cq_room *room, uint64_t move
 	return all > room->told ? all : room->told;
 }
 
-/* The size to ask for: it doubles, so that many queue pairs are few resizes. max: of the device; 0: not known. */
+/*
+ * Returns the size to ask for: it doubles, so that many queue pairs are few resizes. max: the
+ * device's; 0: not known.
+ */
 static inline uint64_t sh_room_grow(const struct sh_cq_room *room, uint64_t need, int max)
 {
 	uint64_t size = room->have;

@@ -7,7 +7,7 @@
 
 struct sh_mr;
 
-/* Its shadow on that path has a key, or is about to lose it. */
+/* Say that a region's shadow on that path has a key, or is about to lose it. */
 void sh_replica_key_add(const struct sh_mr *mr, uint8_t path);
 void sh_replica_key_remove(const struct sh_mr *mr, uint8_t path);
 

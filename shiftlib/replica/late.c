@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Each NIC has a line of shadows, and at most one job that takes from it. The job is the worker's; where a connection waits for
- * it and the worker is at something that takes long, a thread of its own has it.
+ * The lines of shadows that are deregistered late: each NIC has one, and at most one job that
+ * takes from it. The job is the worker's; where a connection waits for it and the worker is at
+ * something that takes long, a thread of its own has it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +11,8 @@
 #include "shiftlib/replica/late.h"
 #include "shiftlib/replica/memory.h"
 
-#define LATE_NS	   SH_NS_PER_MS /* that it is gone is told to peers then, too: one alarm */
+/* Time until a late shadow goes. Peers are told then, too, that it is gone: one alarm. */
+#define LATE_NS	   SH_NS_PER_MS
 #define LATE_BATCH 64
 #define LATE_MAX   4096 /* left at once: from then on who deregisters waits */
 
@@ -23,7 +25,7 @@ struct late_mr {
 	int error;
 };
 
-/* Of a NIC; it lives as long as the process. */
+/* The line of one NIC; it lives as long as the process. */
 struct late_line {
 	struct sh_job job; /* first */
 	struct sh_nic *nic;
@@ -44,8 +46,9 @@ static struct {
 /* ---- may it be late? ------------------------------------------------------------------------ */
 
 /*
- * Where fork is made safe by madvise(), a region that goes late takes a mark from memory that is another's by then, and the mark
- * of one that comes meanwhile is never set. It is decided before the first region is registered. An old library does not tell.
+ * True where fork is made safe by madvise(): a region that goes late takes a mark from memory
+ * that is another's by then, and the mark of one that comes meanwhile is never set. It is decided
+ * before the first region is registered. An old library does not tell.
  */
 static bool late_forks_by_marks(void)
 {
@@ -74,7 +77,10 @@ static void late_run(struct sh_job *job)
 		mr->error = sh.real->dereg_mr(mr->mr);
 }
 
-/* Of a NIC that died, or was left at the end, nothing is to be said: the kernel takes all away with its file. */
+/*
+ * Tells of a failure. Where the NIC died, or was left at the end, there is nothing to tell: the
+ * kernel takes all away with its file.
+ */
 static void late_mr_tell(const struct sh_nic *nic, const struct late_mr *mr, bool canceled)
 {
 	if (mr->error && !canceled && !nic->fatal && mr->incarnation == nic->incarnation)
@@ -111,7 +117,7 @@ static void late_again(struct late_line *line)
 static void late_done(struct sh_job *job)
 {
 	struct late_line *line = (struct late_line *)job;
-	bool canceled = job->canceled; /* it may be given again below */
+	bool canceled = job->canceled; /* read here, as the job may be given again below */
 	struct late_mr *mr, *next;
 
 	pthread_mutex_lock(&sh.lock);
@@ -210,7 +216,7 @@ bool sh_late_defer(struct sh_pd *pd, uint8_t path, struct ibv_mr *shadow, uint32
 	return true;
 }
 
-/* One that stands in line behind something that takes long is taken out of it. */
+/* Gives a line to another thread if its job stands behind something that takes long. */
 static void late_hurry(struct late_line *line)
 {
 	if (line->under_way && sh_worker_withdraw(line->nic->worker, &line->job)) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Shadows of regions that the application has deregistered, on NICs that no peer can reach them through: it does not wait for these.
- * They have no key any more, here or at a peer that follows our journal, and no queue pair that a peer may send to could
- * be told one: a connection that moves to such a NIC waits (sh_late_over) before it says so to its peer, as all that is left there is
- * deregistered first. The background thread is woken once for all of them. Lock held.
+ * Shadows of regions that the application has deregistered, on NICs that no peer can reach them
+ * through: it does not wait for these. They have no key any more, here or at a peer that follows
+ * our journal, and no queue pair that a peer may send to could be told one: a connection that
+ * moves to such a NIC waits (sh_late_over) before it says so to its peer, as all that is left
+ * there is deregistered first. The background thread is woken once for all of them. Lock held.
  */
 #ifndef SHIFTLIB_REPLICA_LATE_H
 #define SHIFTLIB_REPLICA_LATE_H
@@ -17,20 +18,27 @@ struct sh_ctx;
 struct sh_pd;
 
 /*
- * May what is there go behind the application's back? Not while a connection of this context moves, which would wait for ever more
- * of it; nor where a queue pair of one is, or may be still, that its peer was let send to; nor where fork is made safe by marks on
+ * True if shadows there may go behind the application's back. Not while a connection of this
+ * context moves, which would wait for ever more of them; nor where a queue pair of a connection
+ * is, or may be still, that its peer was let send to; nor where fork is made safe by marks on
  * memory, which would be on what the application has there next.
  */
 bool sh_late_may(const struct sh_ctx *ctx, uint8_t path);
-/* The shadow, which has been taken, will be deregistered. False: it is the caller's to do. */
+/* Leaves a shadow, which has been taken, to be deregistered. False: it is the caller's to do. */
 bool sh_late_defer(struct sh_pd *pd, uint8_t path, struct ibv_mr *shadow, uint32_t incarnation);
-/* Nothing of that context is left there to be deregistered; else it is hurried. */
+/* True if nothing of that context is left there to be deregistered; else it is hurried. */
 bool sh_late_over(const struct sh_ctx *ctx, uint8_t path);
-/* Somebody waits for all that is left now, of any context. False: there is nothing. */
+/*
+ * Hurries all that is left now, of any context, as somebody waits for it. False: there is
+ * nothing.
+ */
 bool sh_late_hurry(void);
-/* A region found no place while some were left: all that failed is tried again when they are gone. False: it is not for that. */
+/*
+ * Notes that a region found no place while some were left: all that failed is tried again when
+ * they are gone. False: it is not for that.
+ */
 bool sh_late_missed(int error);
-/* How many were left so far, and how many of these are gone. */
+/* Return how many were left so far, and how many of these are gone. */
 uint64_t sh_late_left(void);
 uint64_t sh_late_gone(void);
 

@@ -45,7 +45,7 @@ struct sh_pd *sh_pd_find(struct ibv_pd *pd)
 void sh_pd_lose_path(struct sh_pd *pd, uint8_t path)
 {
 	if (pd->shadow[path].mr_failed && pd->shadow[path].doubtful)
-		return; /* they were lost then, and none was made since */
+		return; /* lost then, and none was made since */
 	pd->shadow[path].mr_failed = pd->shadow[path].doubtful = true;
 	sh_news_pd_lost_path(pd, path);
 }
@@ -65,14 +65,17 @@ bool sh_pd_shadowed(const struct sh_pd *pd, uint8_t path)
 
 /* ---- jobs ----------------------------------------------------------------------------------- */
 
-/* What was in line while the NIC died and came back is of an incarnation that is gone. */
+/* Forgets a request from before the NIC died and came back: its incarnation is gone. */
 static void pd_check_asked(struct sh_pd *pd, uint8_t path, uint32_t incarnation)
 {
 	if (incarnation != pd->ctx->path[path]->incarnation)
 		pd->shadow[path].asked = 0;
 }
 
-/* What was made on an earlier incarnation is dead: that it is taken away frees libibverbs' part. */
+/*
+ * Makes a shadow. A shadow of an earlier incarnation is dead: that it is taken away frees
+ * libibverbs' part.
+ */
 static void memory_pd_run(struct sh_job *job)
 {
 	struct memory_job *task = (struct memory_job *)job;
@@ -137,7 +140,10 @@ static struct ibv_mr *memory_mr_reg(const struct sh_mr *mr, struct ibv_pd *pd, u
 	return sh.real->reg_mr_iova2(pd, mr->addr, mr->length, mr->iova, access);
 }
 
-/* What is optional (relaxed ordering) makes it faster where it is known, and another NIC may refuse it. */
+/*
+ * Registers memory for a shadow. An optional right (relaxed ordering) makes it faster where it is
+ * known, and another NIC may refuse it.
+ */
 static struct ibv_mr *memory_mr_make(const struct sh_mr *mr, struct ibv_pd *pd)
 {
 	struct ibv_mr *made = memory_mr_reg(mr, pd, mr->access);
@@ -148,8 +154,9 @@ static struct ibv_mr *memory_mr_make(const struct sh_mr *mr, struct ibv_pd *pd)
 }
 
 /*
- * The application's NIC has pinned what lay at the address then. If something else lies there now, the key would name memory
- * that nobody has registered. Asked when the shadow is made: from then on it is pinned, too.
+ * True if other memory is there now. The application's NIC has pinned what lay at the address
+ * then. If something else lies there now, the key would name memory that nobody has registered.
+ * Asked when the shadow is made: from then on it is pinned, too.
  */
 bool sh_mr_is_another(const struct sh_mr *mr)
 {
@@ -273,8 +280,8 @@ struct ibv_mr *sh_mr_take_shadow(struct sh_mr *mr, uint8_t path)
 }
 
 /*
- * New regions stand in line at their PD, and one job registers all that are there: the application's
- * thread, which may register thousands, pays for a place in a list.
+ * New regions stand in line at their PD, and one job registers all that are there: the
+ * application's thread, which may register thousands, pays for a place in a list.
  */
 struct replay_job {
 	struct sh_job job;
@@ -325,7 +332,7 @@ static void replay_run(struct sh_job *job)
 	sh_job_unlock();
 }
 
-/* Those that nobody will register. */
+/* Gives up the regions in line: nobody will register them. */
 void sh_pd_replay_give_up(struct sh_pd *pd, uint8_t path)
 {
 	struct list_node *line = &pd->shadow[path].mrs;
@@ -455,8 +462,9 @@ bool sh_pd_wanted(const struct sh_pd *pd, uint8_t path)
 }
 
 /*
- * What failed, or is of an incarnation that died, is tried anew. Each standby asks for it: where there
- * is nothing to do, that must not cost a look at each region.
+ * Registers a domain's regions. A region that failed, or whose incarnation died, is tried anew.
+ * Each standby asks for it: where there is nothing to do, that must not cost a look at each
+ * region.
  */
 void sh_pd_replay(struct sh_pd *pd, uint8_t path)
 {

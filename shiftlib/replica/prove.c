@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The expected PSN of a QP in ERR is what the exact count rests on (core/exact.c). Drivers give it out, but no
- * specification says that a NIC keeps it there. So each shows that it does before it is believed: a QP that is
- * connected to itself writes, reads and adds, goes to ERR, and is asked.
+ * The trial of what a NIC tells of a QP in ERR: the expected PSN, which the exact count rests on
+ * (core/exact.c). Drivers give it out, but no specification says that a NIC keeps it there. So
+ * each shows that it does before it is believed: a QP that is connected to itself writes, reads
+ * and adds, goes to ERR, and is asked.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,26 +19,28 @@
 #include "shiftlib/replica/real_qp.h"
 
 #define PROVE_REQUESTS 3
-#define PROVE_PACKETS  3 /* of a WRITE, and of a READ's answer */
+#define PROVE_PACKETS  3 /* packets of a WRITE, and of a READ's answer */
 #define PROVE_TIMEOUT  14
-#define PROVE_PSN      0xfffffd /* of the first packet: numbers have 24 bits, and go on at 0 */
-#define PROVE_WAIT_NS  (500 * SH_NS_PER_MS)
-#define PROVE_LOOK_NS  (50 * SH_NS_PER_US)
+/* PSN of the first packet: numbers have 24 bits, and go on at 0. */
+#define PROVE_PSN     0xfffffd
+#define PROVE_WAIT_NS (500 * SH_NS_PER_MS)
+#define PROVE_LOOK_NS (50 * SH_NS_PER_US)
 
 struct prove_job {
 	struct sh_job job;
 	struct sh_nic *nic;
 	uint32_t incarnation;
 	struct ibv_context *ctx;
-	struct sp_dev *dev[SP_ENGINES]; /* of that incarnation: engines that drive QPs there */
+	/* The engines of that incarnation that drive QPs there. */
+	struct sp_dev *dev[SP_ENGINES];
 	struct sh_address address;
 	const char *why; /* NULL: it told the truth */
 };
 
-/* What it is made with. */
+/* The objects of the trial. */
 struct prove_kit {
 	struct sh_looped looped;
-	uint32_t bytes; /* that fill PROVE_PACKETS */
+	uint32_t bytes; /* enough for PROVE_PACKETS */
 	bool atomics;
 };
 
@@ -176,7 +179,10 @@ static void prove_done(struct sh_job *job)
 	free(task);
 }
 
-/* What a NIC can is forgotten with each of its lives, and so this is asked again. */
+/*
+ * Starts the trial. What a NIC can is forgotten with each of its lives, and so this is asked
+ * again.
+ */
 void sh_nic_prove(struct sh_nic *nic)
 {
 	struct prove_job *task;

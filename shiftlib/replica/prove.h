@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Does a NIC tell, of a QP in ERR, which packet that would have taken next? */
+/* The trial: does a NIC tell, of a QP in ERR, which packet that would have taken next? */
 #ifndef SHIFTLIB_REPLICA_PROVE_H
 #define SHIFTLIB_REPLICA_PROVE_H
 
@@ -8,15 +8,15 @@
 struct sh_nic;
 
 /*
- * Lock held. prove: once for each life of the NIC, in the background, on a QP of its own that is connected to
- * itself. proven: it has told the truth in this life; until that is known, and where it has not,
- * what it says of other QPs is not believed.
+ * prove: starts the trial, once for each life of the NIC, in the background, on a QP of its own
+ * that is connected to itself. proven: the NIC has told the truth in this life; until that is
+ * known, and where it has not, what it says of other QPs is not believed. Lock held.
  */
 void sh_nic_prove(struct sh_nic *nic);
 bool sh_nic_proven(const struct sh_nic *nic);
 /*
- * For status: "yes", "no", "unasked" (no connection needs it yet, or the trial is under way) or "off".
- * *why: NULL, or why not; a constant.
+ * Returns the word for status: "yes", "no", "unasked" (no connection needs it yet, or the trial
+ * is under way) or "off". *why: NULL, or why not; a constant.
  */
 const char *sh_nic_exact(const struct sh_nic *nic, const char **why);
 

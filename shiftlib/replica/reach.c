@@ -64,10 +64,10 @@ bool sh_reach_missed(int error)
 
 	if (!sh_nics.map.spread || (error != ENOMEM && error != ENOSPC && error != EAGAIN))
 		return false;
-	if (reach.leaving) /* that may have been too early */
+	if (reach.leaving) /* the failure may have been too early */
 		return true;
 	last = reach_last();
-	if (last > sh_reach()) /* where traffic runs; it stays */
+	if (last > sh_reach()) /* the last path carries traffic; it stays */
 		last = sh_reach();
 	if (last < 2)
 		return false;
@@ -88,7 +88,7 @@ void sh_reach_leaving(void)
 	reach.leaving++;
 }
 
-/* Those that failed meanwhile. */
+/* Tries the regions again that failed meanwhile. */
 void sh_reach_left(void)
 {
 	if (!--reach.leaving && !sh.stopping)

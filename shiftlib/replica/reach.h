@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * How many backups get memory. With SHIFT_BACKUP=spread there may be up to seven, and each region counts on each of them for
- * RLIMIT_MEMLOCK: where there is no room for all, the last ones give theirs back, rather than that some regions are here and some
- * there and nothing is protected. The first of each, the other half of its pair, stays. Lock held.
+ * The number of backups that get memory. With SHIFT_BACKUP=spread there may be up to seven, and
+ * each region counts on each of them for RLIMIT_MEMLOCK: where there is no room for all, the last
+ * ones give theirs back, rather than that some regions are here and some there and nothing is
+ * protected. The first of each, the other half of its pair, stays. Lock held.
  */
 #ifndef SHIFTLIB_REPLICA_REACH_H
 #define SHIFTLIB_REPLICA_REACH_H
@@ -13,18 +14,25 @@
 
 struct sh_ctx;
 
-/* Paths 0 to this one have regions, or may get them. It becomes less, never more. */
+/* Returns the last path that has regions, or may get them. It becomes less, never more. */
 uint8_t sh_reach(void);
-/* Of a context: likewise; or connections of it run there already. */
+/* True if that path is among these, or connections of the context run there already. */
 bool sh_reach_covers(const struct sh_ctx *ctx, uint8_t path);
 /*
- * A region found no place on a NIC: with fewer backups there may be one. False: that helps no more, or the error is another one.
+ * Uses fewer backups, as a region found no place on a NIC. False: that helps no more, or the
+ * error is another one.
  */
 bool sh_reach_missed(int error);
-/* Only pairs from now on, as the application itself finds no place. False: there is nothing beyond them. */
+/*
+ * Uses only pairs from now on, as the application itself finds no place. False: there is nothing
+ * beyond them.
+ */
 bool sh_reach_pairs(void);
 
-/* Who gives back what is beyond: around that, on any thread with the lock. At the end of the last, regions are tried again. */
+/*
+ * Stand around the giving back of what is beyond, on any thread with the lock. At the end of the
+ * last, regions are tried again.
+ */
 void sh_reach_leaving(void);
 void sh_reach_left(void);
 bool sh_reach_is_leaving(void);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Real QPs of SHIFT's own, on their way to where they send. On the worker of their NIC; lock not held. */
+/*
+ * Real QPs of SHIFT's own, on their way to where they send. Called on the worker of their NIC;
+ * lock not held.
+ */
 #ifndef SHIFTLIB_REPLICA_REAL_QP_H
 #define SHIFTLIB_REPLICA_REAL_QP_H
 
@@ -18,7 +21,7 @@ int sh_real_qp_loop_back(struct ibv_qp *real, const struct sh_address *own,
 
 /* A loopback QP with memory of its own, which it reaches with the rights that it was made with. */
 struct sh_looped {
-	struct ibv_pd *pd; /* of its own; NULL: another's */
+	struct ibv_pd *pd; /* its own domain; NULL: another's */
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
@@ -26,9 +29,10 @@ struct sh_looped {
 };
 
 /*
- * In pd, for so many requests at a time; limits: as of sh_real_qp_loop_back(). False: something is missing, and
- * what there is goes with sh_looped_destroy(), which leaves *looped as it is. An engine that drives QPs of this
- * context must hear of the QP (sp_qp_foreign) before something is posted.
+ * Makes it in pd, for so many requests at a time; limits: those of sh_real_qp_loop_back(). False:
+ * something is missing, and what there is goes with sh_looped_destroy(), which leaves *looped as
+ * it is. An engine that drives QPs of this context must hear of the QP (sp_qp_foreign) before
+ * something is posted.
  */
 bool sh_looped_make(struct sh_looped *looped, struct ibv_pd *pd, size_t bytes, uint32_t depth,
 		    const struct sh_address *own, const struct ibv_qp_attr *limits);

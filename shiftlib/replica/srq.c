@@ -2,9 +2,9 @@
 /*
  * The shadows of shared receive queues on the NICs of the paths.
  *
- * A queue that gave back its receives is never used again, as its NIC may have read ahead: standbys on
- * it are made anew, and QPs that the application makes on its own queue later get one that stands in
- * for it.
+ * A queue that gave back its receives is never used again, as its NIC may have read ahead:
+ * standbys on it are made anew, and QPs that the application makes on its own queue later get one
+ * that stands in for it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -97,8 +97,8 @@ void sh_srq_shadow_put(struct sh_srq *srq, struct sh_shadow_srq *shadow)
 	if (!shadow || --shadow->refs)
 		return;
 	own = shadow->srq->context == srq->ctx->ctx;
-	if (sh_srq_ring_state(shadow->ring)
-		    .receives) /* its QPs are gone: nobody can take them any more */
+	/* Its QPs are gone: nobody can take the receives any more. */
+	if (sh_srq_ring_state(shadow->ring).receives)
 		sp_srq_recover(shadow->ring);
 	sh_reclaim_forget(&shadow->reclaim);
 	list_del(&shadow->link);

@@ -20,7 +20,7 @@ struct sh_reclaim {
 	uint64_t asked_at; /* receives are on their way; 0: none */
 };
 
-/* Of the NIC that a queue is on. */
+/* The state of the NIC that a queue is on. */
 struct sh_srq_nic {
 	bool rests;	     /* nothing comes there; as the engine was told */
 	uint64_t dead_since; /* 0: it is not */
@@ -34,14 +34,17 @@ struct sh_srq_few {
 	uint32_t taken;	  /* receives that the application had got by the last move */
 };
 
-/* On a NIC of the paths. Its carriers hold on to it; so does its place, while it can be used. */
+/*
+ * A shadow on a NIC of the paths. Its carriers hold on to it; so does its place, while it can be
+ * used.
+ */
 struct sh_shadow_srq {
 	struct list_node link; /* sh_srq.shadows */
 	uint32_t refs;
 	struct sh_nic *nic;
 	uint32_t incarnation;
 	struct ibv_srq *srq;
-	struct ibv_srq_attr attr; /* as returned */
+	struct ibv_srq_attr attr; /* returned by the verb */
 	struct sp_srq_ring *ring;
 	struct sh_srq_nic state;
 	struct sh_reclaim reclaim;
@@ -54,16 +57,16 @@ struct sh_srq {
 	struct ibv_srq *srq;
 	struct sh_ctx *ctx;
 	struct sh_pd *pd;
-	struct ibv_srq_attr attr; /* as returned */
+	struct ibv_srq_attr attr; /* returned by the verb */
 	struct sp_srq *sp;
 	uint32_t qps;
-	bool left; /* to the provider, for a QP that the engine does not drive */
+	bool left; /* true if left to the provider, for a QP that the engine does not drive */
 	/* QPs of it that are being made, connected or destroyed: their NIC may take receives though
 	 * the engine does not count them. */
 	uint32_t pinned;
 	_Atomic uint32_t pending;	 /* enum sh_srq_pending, from the data path */
 	uint64_t look_at;		 /* again; 0: no need */
-	uint64_t limit_at;		 /* its limit is checked again; 0: no need */
+	uint64_t limit_at;		 /* time at which its limit is checked again; 0: no need */
 	uint64_t feed_at, feed_interval; /* some wait for a key; interval 0: none does */
 	struct list_node shadows;
 	struct sh_shadow_srq *shadow[SC_MAX_PATHS]; /* the present ones */
@@ -71,28 +74,31 @@ struct sh_srq {
 	struct sh_shadow_srq *own;
 	struct sh_srq_nic own_nic;
 	uint64_t own_idle_since; /* the application's own has had no taker for so long; 0: it has */
-	struct sh_reclaim reclaim; /* on the application's own */
+	struct sh_reclaim reclaim; /* the reclaim QP on the application's own */
 	struct sh_srq_few few;
 };
 
 struct sh_srq *sh_srq_of(const struct ibv_srq *srq);
 struct sh_srq *sh_srq_driven(const struct ibv_srq *srq); /* NULL also if it was left */
-/* What a new QP of it is made with: the application's own, or what stands in for it. NULL: errno.
- * Lock given up meanwhile. */
+/*
+ * Returns what a new QP of it is made with: the application's own, or what stands in for it.
+ * NULL: errno. Lock given up meanwhile.
+ */
 struct ibv_srq *sh_srq_for_qp(struct sh_srq *srq, struct sh_shadow_srq **hold);
 struct sp_srq_state sh_srq_ring_state(struct sp_srq_ring *ring);
-int sh_srq_shadow_make(struct sh_srq *srq, uint8_t path); /* as sh_cq_shadow_make */
+int sh_srq_shadow_make(struct sh_srq *srq, uint8_t path); /* like sh_cq_shadow_make */
 struct sh_shadow_srq *sh_srq_shadow_get(struct sh_srq *srq, uint8_t path);
-void sh_srq_shadow_put(struct sh_srq *srq, struct sh_shadow_srq *shadow); /* as of a CQ */
+void sh_srq_shadow_put(struct sh_srq *srq, struct sh_shadow_srq *shadow); /* like a CQ's */
 bool sh_srq_shadow_usable(const struct sh_shadow_srq *shadow);
 void sh_srq_keys_came(struct sh_ctx *ctx); /* receives may wait for them */
 
 /* srq_reclaim.c */
 void sh_reclaim_run(struct sh_srq *srq, uint64_t now);
-/* n receives of that ring are asked back. False: not now. */
+/* Asks n receives of that ring back. False: not now. */
 bool sh_reclaim_from(struct sh_srq *srq, struct sp_srq_ring *ring, uint32_t n, uint64_t now);
 void sh_reclaim_forget(struct sh_reclaim *reclaim);  /* the engine lets go of it */
 void sh_reclaim_destroy(struct sh_reclaim *reclaim); /* then; lock not held */
-extern const char sh_reclaim_mark; /* its QPs' context, as asynchronous events show it */
+/* The context of its QPs, as asynchronous events show it. */
+extern const char sh_reclaim_mark;
 
 #endif

@@ -15,12 +15,12 @@
 #include "shiftlib/replica/real_qp.h"
 #include "shiftlib/replica/srq.h"
 
-#define RECLAIM_DEPTH	64 /* receives that it asks for at a time */
+#define RECLAIM_DEPTH	64 /* receives asked for at a time */
 #define RECLAIM_TIMEOUT 14
 #define RECLAIM_LOOK_NS (200 * SH_NS_PER_US)
 #define RECLAIM_SLOW_NS (100 * SH_NS_PER_MS) /* then it is looked at less often */
-#define RECLAIM_FLUSH_NS                                                                           \
-	(500 * SH_NS_PER_MS) /* by then, one that broke has shown every receive that it took */
+/* Time in which a broken one shows every receive that it took. */
+#define RECLAIM_FLUSH_NS (500 * SH_NS_PER_MS)
 #define RECLAIM_AGAIN_NS SH_NS_PER_S /* before another is made */
 
 const char sh_reclaim_mark;
@@ -82,7 +82,7 @@ static void reclaim_made(const struct reclaim_job *task)
 	}
 	sh_warn_once("receives of a shared queue cannot be shared between NICs: a moved "
 		     "connection may wait for its peers' traffic");
-	reclaim->state = SH_RECLAIM_BROKEN; /* what there is of it goes */
+	reclaim->state = SH_RECLAIM_BROKEN; /* what there is goes */
 }
 
 static void reclaim_done(struct reclaim_job *task)
@@ -124,7 +124,7 @@ static void reclaim_unmake_done(struct sh_job *job)
 	pthread_mutex_lock(&sh.lock);
 	reclaim->state = SH_RECLAIM_NONE;
 	reclaim->not_before = sh_now_ns() + RECLAIM_AGAIN_NS;
-	if (task->job.canceled) { /* it goes with its queue */
+	if (task->job.canceled) { /* canceled: it goes with its queue */
 		reclaim->state = SH_RECLAIM_BROKEN;
 		reclaim->cq = task->cq;
 		reclaim->qp = task->qp;
@@ -189,7 +189,7 @@ static void reclaim_collect(struct sh_srq *srq, struct sh_reclaim *reclaim, uint
 						     : RECLAIM_SLOW_NS));
 }
 
-/* Its queue pair is in the error state: it takes nothing any more. */
+/* Unmakes a reclaim QP that is in the error state: it takes nothing any more. */
 static void reclaim_unmake(struct sh_srq *srq, struct sh_nic *nic,
 			   const struct reclaim_job *request, uint64_t now)
 {
@@ -238,7 +238,7 @@ static bool reclaim_from_own(struct sh_srq *srq, uint32_t n, uint64_t now)
 				   .pd = srq->pd->pd,
 				   .real = srq->srq };
 
-	/* its context stays dead when the NIC is back */
+	/* the context stays dead when its NIC is back */
 	return !srq->ctx->dead && reclaim_ask(srq, srq->ctx->nic, &own, n, now);
 }
 

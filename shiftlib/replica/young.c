@@ -9,7 +9,10 @@
 
 static struct list_node youngs; /* the oldest first */
 
-/* On it every region is at once, so that a peer hears of each key (conn/meet/unknown.c). */
+/*
+ * The nearest backup. Every region is there at once, so that a peer hears of each key
+ * (conn/unknown.c).
+ */
 static uint8_t young_nearest(const struct sh_pd *pd)
 {
 	uint8_t path;
@@ -35,9 +38,9 @@ static void young_shadow(struct sh_mr *mr, uint8_t path)
 	if (sh_pd_wanted(pd, path))
 		sh_mr_replay(mr, path);
 	else if (pd->ctx->replica[path])
-		sh_pd_lose_path(pd, path); /* it makes place for the application */
+		sh_pd_lose_path(pd, path); /* the NIC makes place for the application */
 	else
-		pd->shadow[path].asked = 0; /* whoever wants it asks for all regions */
+		pd->shadow[path].asked = 0; /* whoever wants the replica asks for all regions */
 }
 
 void sh_young_add(struct sh_mr *mr)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Regions that have just been registered, where a NIC has several backups: they get a shadow on the nearest of these at once, and
- * on the others when they have lived for a while, so that a program that registers each message pays for one NIC. When a connection
- * of their context begins a move they get all of them; and so does at once what is registered while one moves, and on NICs that
- * connections have come to. A move waits for a key that it needs, as for each that is on its way. Lock held.
+ * Regions that have just been registered, where a NIC has several backups: they get a shadow on
+ * the nearest of these at once, and on the others when they have lived for a while, so that a
+ * program that registers each message pays for one NIC. When a connection of their context begins
+ * a move they get all of them. A region registered while one moves gets all at once, and so do
+ * regions on NICs that connections have come to. A move waits for a key that it needs, as for
+ * each that is on its way. Lock held.
  */
 #ifndef SHIFTLIB_REPLICA_YOUNG_H
 #define SHIFTLIB_REPLICA_YOUNG_H
@@ -14,7 +16,8 @@
 struct sh_ctx;
 struct sh_mr;
 
-void sh_young_add(struct sh_mr *mr); /* it is new in its PD: its shadows are made, now or later */
+/* Makes the shadows of a region that is new in its PD, now or later. */
+void sh_young_add(struct sh_mr *mr);
 void sh_young_forget(struct sh_mr *mr);
 bool sh_young_is(const struct sh_mr *mr);
 void sh_young_move(struct sh_ctx *ctx); /* a connection of the context begins a move */
