@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Memory that no other NIC can have: while a PD has some, its connections are not protected. Regions are
- * recorded by mr.c; of keys that the program makes by its own commands (DEVX: direct verbs' indirect keys
- * for UMR too) only the commands are seen.
+ * Memory that no other NIC can have: while a PD has some, its connections are not protected.
+ * Regions are recorded by mr.c. Keys that the program makes by its own commands (DEVX: direct
+ * verbs' indirect keys for UMR too) are known by the commands only.
  */
 #include <stdlib.h>
 #include "providers/engine.h"
@@ -72,7 +72,7 @@ void sh_alone_remove(struct sh_pd *pd, enum sh_alone kind)
 		pd->unprotected = false;
 }
 
-/* ---- keys by DEVX ------------------------------------------------------------------------------ */
+/* ---- keys by DEVX --------------------------------------------------------------------------- */
 
 static void key_add(struct sh_pd *pd, uint32_t object)
 {
@@ -111,7 +111,7 @@ static bool ctx_has_pd(const struct sh_ctx *ctx, uint32_t number)
 	return false;
 }
 
-/* Of a PD that is not known it may be any. */
+/* Counts a key made by a command. A PD that is not known may be any of the context's. */
 static void ctx_key(struct sh_ctx *ctx, const struct sp_key_command *command)
 {
 	bool any = command->what == SP_KEY_MADE && !ctx_has_pd(ctx, command->pd);
@@ -125,7 +125,10 @@ static void ctx_key(struct sh_ctx *ctx, const struct sp_key_command *command)
 	}
 }
 
-/* The queue pair that carries the connection elsewhere, or here after a return, would not have it. */
+/*
+ * Takes SHIFT's hands off a queue pair that the program has set by a command: another carrier, or
+ * this one after a return, would lack the setting.
+ */
 static void ctx_qp_set(const struct sh_ctx *ctx, uint32_t handle)
 {
 	struct sh_qp *qp;

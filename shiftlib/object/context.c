@@ -56,10 +56,13 @@ static const char *ctx_find_nic(struct sh_ctx *ctx)
 	return NULL;
 }
 
-/* What the process needs for any context. Lock held. */
+/* Sets up what the process needs for any context. Lock held. */
 static const char *ctx_join(struct sh_ctx *ctx)
 {
-	/* one that is dead and back, and not opened again by SHIFT yet, is its next life already */
+	/*
+	 * a NIC that is dead and back, and not opened again by SHIFT yet, is its next life
+	 * already
+	 */
 	ctx->incarnation = ctx->nic->incarnation + ctx->nic->fatal;
 	return sh_start() ? "no background thread" : NULL;
 }
@@ -78,8 +81,9 @@ static const char *ctx_drive(struct sh_ctx *ctx)
 }
 
 /*
- * SHIFT has no say in the program's open() and socket(). Where descriptors are as few, each one counts: if SHIFT cannot have its own
- * beside those of the program, it takes none at all, neither for itself nor for a facade.
+ * True if descriptors are few. SHIFT has no say in the program's open() and socket(), so each one
+ * counts then: if SHIFT cannot have its own beside those of the program, it takes none at all,
+ * neither for itself nor for a facade.
  */
 #define CTX_FILES_LEAST 512
 
@@ -92,8 +96,8 @@ static bool ctx_files_few(void)
 }
 
 /*
- * SHIFT's tables, the heaps of its threads and the file of its KV are some 2 GiB of addresses, nearly all without memory, which
- * the program's mmap() would miss.
+ * True if addresses are few. SHIFT's tables, the heaps of its threads and the file of its KV are
+ * some 2 GiB of addresses, nearly all without memory, which the program's mmap() would miss.
  */
 #define CTX_ADDRESSES_LEAST (16ull << 30)
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Completion queues: driven from their first driven QP on, with shadows on the NICs of the paths. */
+/*
+ * Completion queues: driven from their first driven QP on, with shadows on the NICs of the paths.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +26,10 @@
 
 /* ---- channels ------------------------------------------------------------------------------- */
 
-/* A facade has three descriptors more. Where these are not to be had, the program gets what stock would give it. */
+/*
+ * Makes a facade, which has three descriptors more. Where these are not to be had, the program
+ * gets what stock would give it.
+ */
 static struct ibv_comp_channel *channel_create_facade(struct ibv_context *context)
 {
 	struct sh_yield yield = { context, SH_YIELD_NICS };
@@ -86,7 +91,8 @@ static void cq_record(struct ibv_context *context, struct ibv_cq *real,
 		      struct ibv_comp_channel *facade, struct ibv_comp_channel *real_channel,
 		      int comp_vector, const struct sh_cq_extended *how)
 {
-	bool bare = facade && !sh_comp_channel_is_facade(facade); /* its events pass us by */
+	/* True if its events pass us by. */
+	bool bare = facade && !sh_comp_channel_is_facade(facade);
 	struct sh_cq *cq = bare ? NULL : calloc(1, sizeof(*cq));
 
 	if (!cq)
@@ -154,7 +160,10 @@ static bool cq_excluded(const struct sh_cq *cq)
 	       (cq->foreign_receives || (cq->foreign_qps && cq->ex));
 }
 
-/* What completes into it and is not the engine's gets another place, where that is possible. Lock given up meanwhile. */
+/*
+ * Gives another place to what completes into it and is not the engine's, where that is possible.
+ * Lock given up meanwhile.
+ */
 static int cq_part(struct sh_cq *cq)
 {
 	int ret = 0;
@@ -196,7 +205,7 @@ static bool cq_bound(const struct sh_cq *cq)
 	return cq->qps || (cq->sp && cq->foreign_qps);
 }
 
-/* What of a CQ is destroyed after the application's debts are paid. */
+/* The parts of a CQ that are destroyed after the application's debts are paid. */
 struct cq_remains {
 	struct sh_shadow_cq *shadow[SC_MAX_PATHS];
 };
@@ -257,7 +266,10 @@ static void cq_command_run(struct sh_command *command)
 	sh_cq_shadow_destroy(gone->cq, gone->shadow);
 }
 
-/* Those that other threads destroy meanwhile are not left in the remains. Lock not held. */
+/*
+ * Sends remains to the threads that destroy them meanwhile, and takes these out of the remains.
+ * Lock not held.
+ */
 static void cq_destroy_elsewhere(struct cq_end *end, struct cq_remains *remains)
 {
 	uint8_t path;
@@ -410,7 +422,10 @@ static int cq_destroy(void *object)
 	return cq ? cq_destroy_known(cq) : sh.real->destroy_cq(real);
 }
 
-/* What is bound to it says so at once. Lock held, given up meanwhile. */
+/*
+ * Leaves a destruction to another thread; EBUSY at once if something is bound to the CQ. Lock
+ * held, given up meanwhile.
+ */
 static int cq_destroy_later(struct sh_ctx *ctx, struct ibv_cq *real)
 {
 	struct sh_cq *cq = sh_table_get(&sh_objects.by_cq, real);
@@ -443,7 +458,10 @@ int shift_destroy_cq(struct ibv_cq *real)
 	return later ? ret : cq_destroy(real);
 }
 
-/* Its context is closed while it lives. The struct stays, as its channel may still name it. */
+/*
+ * Forgets a CQ whose context is closed while it lives. The struct stays, as its channel may still
+ * name it.
+ */
 void sh_cq_forget(struct sh_cq *cq)
 {
 	struct cq_remains remains;
@@ -460,7 +478,10 @@ void sh_cq_forget(struct sh_cq *cq)
 
 /* ---- resize --------------------------------------------------------------------------------- */
 
-/* Its own NIC is dead, which the application was not told: only what stands in for it matters. */
+/*
+ * True if its own NIC is dead, which the application was not told: only what stands in for the CQ
+ * matters.
+ */
 static bool cq_resize_without_nic(struct sh_cq *cq, int cqe)
 {
 	bool gone = sh_device_gone(cq->ctx->ctx); /* before its event is read */
@@ -474,7 +495,10 @@ static bool cq_resize_without_nic(struct sh_cq *cq, int cqe)
 	return masked;
 }
 
-/* As the driver rounds it, where the engine knows that: a ring is a power of two, with one place more. */
+/*
+ * Rounds as the driver does, where the engine knows that: a ring is a power of two, with one
+ * place more.
+ */
 static int cq_rounded(const struct sh_cq *cq, int cqe)
 {
 	int places = 1;
@@ -486,7 +510,7 @@ static int cq_rounded(const struct sh_cq *cq, int cqe)
 	return places - 1;
 }
 
-/* What the application asks for, and the room that its connections need beside that. */
+/* Resizes to what the application asks for, and the room that its connections need beside that. */
 static int cq_resize_asked(struct sh_cq *cq, int cqe)
 {
 	struct sh_cq_room room;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Calls that make a completion queue on a context of the application: for the application, or one beside its own. */
+/*
+ * The calls that make a completion queue on a context of the application: for the application, or
+ * one beside its own.
+ */
 #include "shiftlib/object/object.h"
 #include "shiftlib/object/yield.h"
 #include "shiftlib/replica/cq.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Receive queues that name the completion queue of their receives themselves: shared ones for XRC and tag matching, and work
- * queues. Their completions are the provider's, and bear numbers of queue pairs that have no completion queue (XRC targets):
- * an engine that drives the completion queue would know nobody to whom they belong.
+ * Receive queues that name the completion queue of their receives themselves: shared ones for XRC
+ * and tag matching, and work queues. Their completions are the provider's, and bear numbers of
+ * queue pairs that have no completion queue (XRC targets): an engine that drives the completion
+ * queue would know nobody to whom they belong.
  */
 #include <errno.h>
 #include "providers/engine.h"
@@ -23,7 +24,10 @@ static struct sh_cq *cq_named(struct ibv_cq *real)
 	return real ? sh_table_get(&sh_objects.by_cq, real) : NULL;
 }
 
-/* Before the receive queue is made: the CQ is not driven from here on. False, and errno: it is already. */
+/*
+ * Keeps the CQ from being driven from here on, before the receive queue is made. False, and
+ * errno: it is driven already.
+ */
 static bool receives_come(struct ibv_cq *real)
 {
 	struct sh_cq *cq;
@@ -45,7 +49,7 @@ static bool receives_come(struct ibv_cq *real)
 	return false;
 }
 
-/* It could not be made. */
+/* Takes that back: the receive queue could not be made. */
 static void receives_go(struct ibv_cq *real)
 {
 	struct sh_cq *cq;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Asynchronous events of the application's contexts: which of them it hears, and when. Those of the device, its ports and
- * their tables are judged by facade/held.h, which has the ledger, too; those of one object here.
+ * Asynchronous events of the application's contexts: which of them it hears, and when. Events of
+ * the device, its ports and their tables are judged by facade/held.h, which has the ledger, too;
+ * events of one object here.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -70,14 +71,17 @@ static bool ctx_last_receive_masked(const struct ibv_async_event *event)
 	return qp && qp->sp && sh_srq_last_receive(qp, &qp->carriers.own);
 }
 
-/* What is spread over several NICs has its limit checked by SHIFT. Before that its NIC tells: once. */
+/*
+ * True if SHIFT checks the limit itself, for a queue spread over several NICs. Before that its
+ * NIC tells: once.
+ */
 static bool ctx_limit_masked(const struct ibv_async_event *event)
 {
 	struct sh_srq *srq = sh_srq_of(event->element.srq);
 	struct sp_srq_state state;
 
 	if (!srq)
-		return true; /* of one that stands in for the application's */
+		return true; /* stands in for the application's */
 	sp_srq_query(sp_srq_own(srq->sp), &state);
 	if (!state.split)
 		sp_srq_limit(srq->sp, 0);
@@ -85,8 +89,9 @@ static bool ctx_limit_masked(const struct ibv_async_event *event)
 }
 
 /*
- * A CQ overran, and shows no completion any more. Flushes of connections that move have room in it (conn/parts/room.c), so the
- * application has let too many lie, and hears of it. What uses the queue is not protected any more.
+ * Handles the overrun of a CQ, which shows no completion any more. Flushes of connections that
+ * move have room in it (conn/parts/room.c), so the application has let too many lie, and hears of it.
+ * What uses the queue is not protected any more.
  */
 static void ctx_cq_overran(const struct ibv_async_event *event)
 {
@@ -106,7 +111,10 @@ static void ctx_cq_overran(const struct ibv_async_event *event)
 	}
 }
 
-/* Of a CQ of the application's that several real ones stand for, each of which may overrun: it hears of that once. */
+/*
+ * True if the application has heard of an overrun of this CQ. Several real ones may stand for it,
+ * and each may overrun: it hears of that once.
+ */
 static bool ctx_overrun_told(const struct ibv_cq *real)
 {
 	struct sh_cq *cq = sh_table_get(&sh_objects.by_cq, real);
@@ -118,8 +126,8 @@ static bool ctx_overrun_told(const struct ibv_cq *real)
 }
 
 /*
- * Does the application have the object of this event? False: SHIFT made it, or the application has destroyed it. Events that
- * name no object are the application's.
+ * Does the application have the object of this event? False: SHIFT made it, or the application
+ * has destroyed it. Events that name no object are the application's.
  */
 static bool ctx_event_known(const struct ibv_async_event *event)
 {
@@ -314,7 +322,7 @@ void sh_ctx_async_readable(void *arg)
 		sh_quiesce_context_over(ctx->ctx);
 }
 
-/* Whom an event concerns may have changed: connections moved or ended, or the NIC is well again. */
+/* Tells what is due by now: connections may have moved or ended, or the NIC may be well again. */
 static void events_run(uint64_t now)
 {
 	struct sh_ctx *ctx;
@@ -338,7 +346,10 @@ static bool channel_of_cq(const struct sh_cq *cq, const struct ibv_comp_channel 
 	return cq && cq->facade == facade;
 }
 
-/* One that only others use is as on stock: they wait for completions that never come. */
+/*
+ * True if a masked connection uses the channel. A channel that only others use is as on stock:
+ * they wait for completions that never come.
+ */
 bool sh_news_death_masked(const struct ibv_comp_channel *facade)
 {
 	struct sh_qp *qp;

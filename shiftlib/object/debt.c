@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * An application that closes while a fault is masked must not wait for a NIC that hangs. What destroys
- * something there is left to a thread, in order, and waited for only for as long as a command may take
- * on a NIC that is well: then the result is the NIC's, as ever. One that hangs owes it: for the
- * application it is done, and libmlx5 frees rings and records when the kernel has said so.
+ * The destructions that a NIC owes. An application that closes while a fault is masked must not
+ * wait for a NIC that hangs. What destroys something there is left to a thread, in order, and
+ * waited for only for as long as a command may take on a NIC that is well: then the result is the
+ * NIC's, as ever. A NIC that hangs owes it: for the application it is done, and libmlx5 frees
+ * rings and records when the kernel has said so.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +22,8 @@ struct debt {
 	struct sh_ctx *ctx; /* NULL: gone behind it */
 	int (*pay)(void *object);
 	void *object;
-	int ret, error;	 /* of pay(): what it returned, and errno */
+	/* What pay() returned, and errno. */
+	int ret, error;
 	bool paid, left; /* left: nobody waits any more */
 };
 
@@ -30,7 +32,10 @@ static bool debt_nic_doubtful(const struct sh_nic *nic)
 	return nic->state == SH_NIC_OPEN && !nic->fatal && !sh_nic_up(nic);
 }
 
-/* SHIFT alone uses it: nothing that the application closes may wait for it, whatever else is well. */
+/*
+ * True if a backup may not obey. SHIFT alone uses it: nothing that the application closes may
+ * wait for it, whatever else is well.
+ */
 static bool debt_backup_doubtful(const struct sh_nic *nic)
 {
 	return nic->state == SH_NIC_OPENING || nic->sick || (sh_nic_up(nic) && !sh_nic_prompt(nic));
@@ -46,7 +51,7 @@ static bool debt_any_backup_doubtful(const struct sh_ctx *ctx)
 	return false;
 }
 
-/* To open it takes longer than a command does on a NIC that is well. */
+/* True if opening the NIC takes longer than a command does on a NIC that is well. */
 static bool debt_nic_opens_long(const struct sh_nic *nic)
 {
 	uint64_t since = nic->state == SH_NIC_OPENING ? sh_worker_busy_since_ns(nic->worker) : 0;
@@ -82,7 +87,8 @@ bool sh_debt_idle(const struct sh_ctx *ctx, struct sh_busy *busy)
 	return true;
 }
 
-static _Thread_local bool debt_paying; /* in a thread that pays: what it leaves, it does itself */
+/* True in a thread that pays: what it leaves, it does itself. */
+static _Thread_local bool debt_paying;
 
 static void debt_run(struct sh_job *job)
 {
@@ -129,8 +135,9 @@ static bool debt_hopeless(struct sh_nic *const *nics, uint32_t n)
 }
 
 /*
- * False: its NIC has not done it in the time of a command. The context itself may be freed as soon as this
- * waits, long before its close has returned; its NICs live as long as the process.
+ * Waits for a payment. False: its NIC has not done it in the time of a command. The context
+ * itself may be freed as soon as this waits, long before its close has returned; its NICs live as
+ * long as the process.
  */
 static bool debt_wait(struct debt *debt, const struct sh_ctx *ctx)
 {

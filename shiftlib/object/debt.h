@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What a NIC owes: debt.c. */
+/* The debts of a NIC: debt.c. */
 #ifndef SHIFTLIB_OBJECT_DEBT_H
 #define SHIFTLIB_OBJECT_DEBT_H
 
@@ -10,20 +10,25 @@ struct sh_busy;
 struct sh_ctx;
 struct sh_nic;
 
-/* Lock held, given up meanwhile: a NIC of this context may not obey, which is kept from the application.
- * NULL: false. */
+/*
+ * True if a NIC of this context may not obey, which is kept from the application. NULL: false.
+ * Lock held, given up meanwhile.
+ */
 bool sh_debts_kept(const struct sh_ctx *ctx);
-/* Likewise, for a verb that would wait for these alone of the context's other NICs. */
+/*
+ * True for a verb that would wait for these alone of the context's other NICs. Lock held, given
+ * up meanwhile.
+ */
 bool sh_debts_kept_by(const struct sh_ctx *ctx, struct sh_nic *const *nics, uint32_t n);
 /*
- * Lock held, given up meanwhile: until no job holds it. False: some does, and a NIC of the context other than
- * its own may not obey.
+ * Waits until no job holds the object. False: some does, and a NIC of the context other than the
+ * object's own may not obey. Lock held, given up meanwhile.
  */
 bool sh_debt_idle(const struct sh_ctx *ctx, struct sh_busy *busy);
 /*
- * Lock held, given up meanwhile: pay(object) destroys something of the context, behind all that was left
- * before, in a thread that may wait for ever. Its result, or 0: it will be done. closes: the context is
- * gone behind it.
+ * Leaves a destruction: pay(object) destroys something of the context, behind all that was left
+ * before, in a thread that may wait for ever. Returns its result, or 0: it will be done. closes:
+ * the context is gone behind it. Lock held, given up meanwhile.
  */
 int sh_debt_defer(struct sh_ctx *ctx, int (*pay)(void *object), void *object, bool closes);
 

@@ -23,7 +23,7 @@
 #include "shiftlib/replica/memory.h"
 #include "shiftlib/replica/young.h"
 
-/* What each NIC can; all else is up to the NIC that cannot be asked. */
+/* The rights that each NIC can give; all else is up to the NIC that cannot be asked. */
 #define PLACEHOLDER_ACCESS                                                                         \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_RELAXED_ORDERING)
@@ -84,7 +84,7 @@ static enum sh_alone mr_alone(unsigned int access)
 	return access & IBV_ACCESS_ON_DEMAND ? SH_ALONE_PAGED : SH_ALONE_NOT;
 }
 
-/* What is recorded keeps the request's descriptor. */
+/* Records a region. The record keeps the request's descriptor. */
 void sh_mr_record(struct ibv_pd *real_pd, struct ibv_mr *real, const struct sh_mr *request)
 {
 	struct sh_pd *pd;
@@ -220,7 +220,7 @@ struct ibv_mr *shift_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t le
 	return real;
 }
 
-/* With what flags the provider registered it; the other NIC has to have them too. */
+/* Finds the flags with which the provider registered it; the other NIC has to have them too. */
 static void mr_direct(struct ibv_pd *real, struct sh_mr *request, const void *driver)
 {
 	struct sh_pd *pd;
@@ -258,7 +258,7 @@ void shift_mr_made(struct ibv_pd *pd, struct ibv_mr *real, const struct shift_re
 		mr_record_mapped(pd, real, &request);
 }
 
-/* What it was registered with, to be recorded anew. */
+/* Returns what the region was registered with, to be recorded anew. */
 struct sh_mr sh_mr_request(const struct sh_mr *mr)
 {
 	return (struct sh_mr){ .addr = mr->addr,
@@ -276,8 +276,8 @@ struct sh_mr sh_mr_request(const struct sh_mr *mr)
 }
 
 /*
- * Before the real region changes or goes: its shadow and its keys must not stay usable. Known: request
- * is what to record if it stays after all.
+ * Takes the region out, before the real one changes or goes: its shadow and its keys must not
+ * stay usable. Known: request is what to record if it stays after all.
  */
 static bool mr_take(struct ibv_mr *real, struct sh_mr *request)
 {
@@ -295,7 +295,7 @@ static bool mr_take(struct ibv_mr *real, struct sh_mr *request)
 	return known;
 }
 
-/* As on stock, where the NIC does not answer. */
+/* Fails as on stock where the NIC does not answer. */
 static int mr_rereg_placeholder(struct ibv_mr *real, const struct sh_mr *request)
 {
 	sh_mr_record(real->pd, real, request);
@@ -326,7 +326,7 @@ int shift_rereg_mr(struct ibv_mr *real, int flags, struct ibv_pd *pd, void *addr
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
 		request.addr = addr;
 		request.length = length;
-		request.iova = (uintptr_t)addr; /* that a provider passes: the verb has none */
+		request.iova = (uintptr_t)addr; /* a provider passes that: the verb has none */
 		request.plain = true;
 		sh_mr_fd_close(&request);
 		request.dmabuf = false;

@@ -6,9 +6,12 @@
 #include <infiniband/verbs.h>
 #include "shiftlib/replica/memory.h"
 
-/* What it was registered with, to be recorded anew; with a file descriptor of its own. Lock held. */
+/*
+ * Returns what the region was registered with, to be recorded anew; with a file descriptor of its
+ * own. Lock held.
+ */
 struct sh_mr sh_mr_request(const struct sh_mr *mr);
-/* Lock not held. What is recorded keeps the request's descriptor. */
+/* Records a region. The record keeps the request's descriptor. Lock not held. */
 void sh_mr_record(struct ibv_pd *real_pd, struct ibv_mr *real, const struct sh_mr *request);
 void sh_mr_fd_close(const struct sh_mr *mr);
 void sh_mr_free(struct sh_mr *mr);

@@ -23,7 +23,10 @@ struct taken_mr {
 	uint32_t incarnation;
 };
 
-/* It need not be waited for. What a dma-buf is of may be short, and is free for others only when no NIC has it. */
+/*
+ * True if the shadow's end need not be waited for. The memory behind a dma-buf may be short, and
+ * is free for others only when no NIC has it.
+ */
 static bool mr_late(const struct sh_mr *mr, uint8_t path)
 {
 	return mr->shadow[path].mr && !mr->dmabuf && sh_late_may(mr->pd->ctx, path);
@@ -68,7 +71,10 @@ static void dereg_run(struct sh_command *command)
 	sh.real->dereg_mr(((struct dereg_command *)command)->taken.mr);
 }
 
-/* By the caller's thread, without memory to remember them by. Lock held, given up meanwhile. */
+/*
+ * Deregisters in the caller's thread, without memory to remember the regions by. Lock held, given
+ * up meanwhile.
+ */
 static void dereg_all_here(const struct taken_mr *taken, uint32_t n)
 {
 	uint32_t i;
@@ -148,8 +154,8 @@ static bool dereg_reached(const struct dereg *dereg)
 }
 
 /*
- * Lock held, given up meanwhile. A NIC that hangs, and that nothing is left on, need not be waited for: what it
- * still has, nobody can name.
+ * Waits for the deregistrations. A NIC that hangs, and that nothing is left on, need not be
+ * waited for: what it still has, nobody can name. Lock held, given up meanwhile.
  */
 static void dereg_await(struct dereg *dereg)
 {
@@ -221,8 +227,8 @@ void sh_mr_forget(struct sh_mr *mr)
 /* ---- the verb -------------------------------------------------------------------------------- */
 
 /*
- * Returns when region and shadows are gone, but for those that nobody can reach: what the application frees then, nobody can write
- * to.
+ * Deregisters region and shadows. When it returns they are gone, but for those that nobody can
+ * reach: what the application frees then, nobody can write to.
  */
 static int mr_dereg_known(struct sh_mr *mr)
 {
@@ -279,7 +285,10 @@ static int mr_dereg(void *object)
 
 /* ---- while a NIC may not obey --------------------------------------------------------------- */
 
-/* On a NIC that does, as far as is known: what is being registered there, will be; and it is free to deregister. */
+/*
+ * True if a NIC that is up, as far as is known, has to be waited for: it is registering the
+ * region, or has to deregister it and is busy.
+ */
 static bool mr_awaited(const struct sh_mr *mr)
 {
 	const struct sh_ctx *ctx = mr->pd->ctx;
@@ -303,8 +312,8 @@ static void mr_await(struct sh_mr *mr)
 }
 
 /*
- * The application may free the memory when this returns: by then no NIC that obeys can reach it. One that
- * hangs has had the packet lifetime to write what it had taken before its connections left; the kernel
+ * Waits until the memory may be freed: by then no NIC that obeys can reach it. A NIC that hangs
+ * has had the packet lifetime to write what it had taken before its connections left; the kernel
  * keeps the pages until it has deregistered them.
  */
 static void mr_unreach(struct sh_mr *mr)
@@ -346,7 +355,7 @@ static bool mr_idle(const struct sh_ctx *ctx, struct sh_mr *mr)
 	return sh_debt_idle(ctx, &mr->busy);
 }
 
-/* Those that have to obey before the verb can return. */
+/* Finds the NICs that have to obey before the verb can return. */
 static uint32_t mr_waits_for(const struct sh_mr *mr, struct sh_nic *nics[SC_MAX_PATHS])
 {
 	uint32_t n = 0;

@@ -13,7 +13,7 @@ static void parent_add(struct ibv_pd *real, struct ibv_pd *inner)
 	struct sh_pd *pd = sh_pd_find(inner);
 
 	if (!parent || !pd || sh_table_put(&sh_objects.by_parent, real, parent)) {
-		free(parent); /* what is made in it stays foreign */
+		free(parent); /* its objects stay foreign */
 		return;
 	}
 	parent->real = real;

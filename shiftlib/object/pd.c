@@ -25,7 +25,7 @@ void sh_pd_unprotect(struct sh_pd *pd, const char *why)
 	if (!pd->unprotected || !sh_alone_passes(why))
 		pd->why = why; /* the others are for good */
 	pd->unprotected = pd->unordered = true;
-	if (!sh_alone_passes(why)) /* those have said it, each kind once */
+	if (!sh_alone_passes(why)) /* warned of already, once for each kind */
 		sh_warn_once("connections of a protection domain are not protected: %s", why);
 	for (path = 0; path < SC_MAX_PATHS; path++)
 		sh_pd_lose_path(pd, path);
@@ -110,8 +110,10 @@ static int pd_pay(void *object)
 	return 0;
 }
 
-/* The real one goes first, as it knows whether something still lives in it; but its address may then
- * be another's at once, so it leaves the table before. */
+/*
+ * Destroys a PD. The real one goes first, as it knows whether something still lives in it; but
+ * its address may then be another's at once, so it leaves the table before.
+ */
 static int pd_destroy(struct sh_pd *pd)
 {
 	struct ibv_context *context = pd->pd->context;
@@ -131,7 +133,7 @@ static int pd_destroy(struct sh_pd *pd)
 	}
 	if (!pd_elsewhere(pd))
 		pd_drop(pd);
-	else /* in another thread, which may wait for a NIC that hangs */
+	else /* another thread may wait for a NIC that hangs */
 		(void)sh_debt_defer(pd->ctx, pd_pay, pd, false);
 	return 0;
 }
@@ -166,7 +168,7 @@ int shift_dealloc_pd(struct ibv_pd *real)
 	return later ? ret : pd_dealloc(real);
 }
 
-/* Its context is closed while it lives. */
+/* Forgets a PD whose context is closed while it lives. */
 void sh_pd_forget(struct sh_pd *pd)
 {
 	sh_table_remove(&sh_objects.by_pd, pd->pd);
@@ -175,7 +177,7 @@ void sh_pd_forget(struct sh_pd *pd)
 	pd_drop(pd);
 }
 
-/* Those that nobody has registered yet, and those that are there. */
+/* Gives up the regions that nobody has registered yet, and those that are there. */
 static uint32_t pd_yield_regions(struct sh_pd *pd, uint8_t path)
 {
 	struct list_node *at;
@@ -187,7 +189,7 @@ static uint32_t pd_yield_regions(struct sh_pd *pd, uint8_t path)
 	return n;
 }
 
-/* One that something still lives in stays. */
+/* Gives back the PD's shadow, which stays if something still lives in it. */
 static uint32_t pd_yield_itself(struct sh_pd *pd, uint8_t path)
 {
 	struct sh_shadow_pd *shadow = &pd->shadow[path];

@@ -46,14 +46,20 @@ bool sh_qp_hangs(const struct sh_qp *qp)
 
 /* ---- query ---------------------------------------------------------------------------------- */
 
-/* The real queue may have places that are not the application's: its log's, and of what the engine sends. */
+/*
+ * Hides places of the real queue that are not the application's: the log's, and of what the
+ * engine sends.
+ */
 static void query_own_places(const struct sh_qp *qp, struct ibv_qp_attr *attr,
 			     struct ibv_qp_init_attr *init_attr)
 {
 	attr->cap.max_send_wr = init_attr->cap.max_send_wr = qp->caps.max_send_wr;
 }
 
-/* What the application has set since its own NIC was left: that NIC, whose QP is in ERR, may have refused it. */
+/*
+ * Adds what the application has set since its own NIC was left: that NIC, whose QP is in ERR, may
+ * have refused it.
+ */
 static void query_set_since(const struct sh_qp_app *app, struct ibv_qp_attr *attr)
 {
 	if (app->mask & IBV_QP_ACCESS_FLAGS)
@@ -160,7 +166,7 @@ static void qp_free(struct sh_qp *qp)
 	free(qp);
 }
 
-/* Its context is closed while it lives: the kernel destroys it, SHIFT only forgets it. */
+/* Forgets a QP whose context is closed while it lives: the kernel destroys it. */
 void sh_qp_forget(struct sh_qp *qp)
 {
 	sh_wait_idle(&qp->busy);
@@ -225,7 +231,9 @@ static int qp_pay_unknown(void *real)
 	return qp_destroy_real(real);
 }
 
-/* It may have to wait for another NIC that hangs. Lock held, given up meanwhile. */
+/*
+ * Stops the QP, which may have to wait for another NIC that hangs. Lock held, given up meanwhile.
+ */
 static void qp_stop(const struct sh_ctx *ctx, struct ibv_qp *real)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
@@ -264,7 +272,7 @@ static bool qp_owes(const struct sh_qp *qp)
 	return false;
 }
 
-/* On other NICs: whoever destroys them waits for those. */
+/* True if it has readers on other NICs: whoever destroys them waits for those. */
 static bool qp_has_readers(const struct sh_qp *qp)
 {
 	uint32_t k;
@@ -276,9 +284,9 @@ static bool qp_has_readers(const struct sh_qp *qp)
 }
 
 /*
- * It runs on another NIC, which destroys it in the background: it executes nothing of the peer's any more when
- * this returns, as the application may use its buffers for something else. Nobody is shown the flush. Those
- * on a shared receive queue are waited for.
+ * Stops a QP that runs on another NIC, which destroys it in the background: it executes nothing
+ * of the peer's any more when this returns, as the application may use its buffers for something
+ * else. Nobody is shown the flush. QPs on a shared receive queue are waited for.
  */
 static void qp_stop_away(struct sh_qp *qp)
 {
@@ -304,8 +312,9 @@ int shift_destroy_qp(struct ibv_qp *real)
 		qp_stop_away(qp);
 	if (qp) {
 		later = later || !sh_debt_idle(ctx, &qp->busy);
+		/* Still taking receives, maybe, until the kernel has destroyed it. */
 		if (qp->srq)
-			qp->srq->pinned++; /* it may take receives until the kernel has done it */
+			qp->srq->pinned++;
 		if (!qp->sp)
 			sh_qp_foreign_begin(qp);
 		readers = qp_has_readers(qp);

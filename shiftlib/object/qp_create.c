@@ -20,14 +20,14 @@
 #include "shiftlib/replica/memory.h"
 #include "shiftlib/replica/srq.h"
 
-/* One of the two ways in which the application makes a QP. */
+/* A way in which the application makes a QP: one of two. */
 struct qp_create {
 	struct ibv_context *context;
 	struct ibv_qp_init_attr_ex *attr; /* the application's, or a copy of its plain form */
 	struct ibv_qp_init_attr *plain;	  /* ibv_create_qp; NULL: create_qp_ex */
 	struct ibv_qp *(*create_ex)(struct ibv_context *, struct ibv_qp_init_attr_ex *);
-	struct ibv_cq *scq, *rcq; /* as the application gave them */
-	struct ibv_srq *srq;	  /* likewise */
+	struct ibv_cq *scq, *rcq; /* given by the application */
+	struct ibv_srq *srq;	  /* given by the application */
 };
 
 static struct ibv_qp *qp_call(const struct qp_create *how, const struct ibv_qp_cap *cap)
@@ -46,7 +46,10 @@ static struct ibv_qp *qp_call(const struct qp_create *how, const struct ibv_qp_c
 	return real;
 }
 
-/* With a place for what the engine itself sends, if the device has it; the application does not see that. */
+/*
+ * Makes the QP with a place for what the engine itself sends, if the device has it; the
+ * application does not see that.
+ */
 static struct ibv_qp *qp_call_hidden(const struct qp_create *how, const struct ibv_qp_cap *cap)
 {
 	struct ibv_qp_cap *got = how->plain ? &how->plain->cap : &how->attr->cap;
@@ -61,7 +64,10 @@ static struct ibv_qp *qp_call_hidden(const struct qp_create *how, const struct i
 	return real;
 }
 
-/* And with places for the log of so many requests as the application asked for: it may post no more. NULL: there is none. */
+/*
+ * Makes it also with places for the log of so many requests as the application asked for: it may
+ * post no more. NULL: there is none.
+ */
 static struct ibv_qp *qp_call_logged(const struct qp_create *how, const struct ibv_qp_cap *cap)
 {
 	struct ibv_qp_cap *got = how->plain ? &how->plain->cap : &how->attr->cap;
@@ -190,7 +196,7 @@ static struct ibv_qp *qp_create_foreign(const struct qp_create *how, struct sh_q
 		errno = saved;
 		return NULL;
 	}
-	real->send_cq = how->scq; /* that the application knows */
+	real->send_cq = how->scq; /* known to the application */
 	real->recv_cq = how->rcq;
 	if (qp->ctx && qp->ctx->dev)
 		sp_qp_foreign(qp->ctx->dev, real);
@@ -221,7 +227,7 @@ static int qp_drive(struct sh_qp *qp, struct ibv_qp *real, const struct ibv_qp_i
 	return 0;
 }
 
-/* On the application's shared receive queue, or on what stands in for it. */
+/* Makes it on the application's shared receive queue, or on what stands in for it. */
 static struct ibv_qp *qp_create_real_driven(const struct qp_create *how, struct sh_qp *qp)
 {
 	bool rc = how->attr->qp_type == IBV_QPT_RC;
@@ -257,10 +263,10 @@ static struct ibv_qp *qp_create_driven(const struct qp_create *how, struct sh_qp
 	qp->caps = how->attr->cap;
 	asked.cap = qp->caps;
 	if (!qp_drive(qp, real, &asked, &why)) {
-		real->srq = how->srq; /* that the application knows */
+		real->srq = how->srq; /* known to the application */
 		return real;
 	}
-	/* Its completions must not enter driven rings: made again with CQs of its own. */
+	/* made again with CQs of its own, as its completions must not enter driven rings */
 	pthread_mutex_unlock(&sh.lock);
 	sh.real->destroy_qp(real);
 	pthread_mutex_lock(&sh.lock);
@@ -360,7 +366,7 @@ struct ibv_qp *shift_create_qp_ex(struct ibv_context *context, struct ibv_qp_ini
 
 /* ---- QPs made by direct verbs --------------------------------------------------------------- */
 
-/* As the application must have asked for it. */
+/* Finds what the application must have asked for. */
 static int adopt_asked(struct ibv_qp *real, struct ibv_qp_init_attr_ex *init)
 {
 	struct ibv_qp_init_attr plain;
@@ -385,7 +391,7 @@ static int adopt_asked(struct ibv_qp *real, struct ibv_qp_init_attr_ex *init)
 	return ret;
 }
 
-/* What its CQs, if driven, have of it goes back to the provider. */
+/* Gives back to the provider what the CQs of the QP, if driven, have of it. */
 static void adopt_foreign(struct sh_qp *qp)
 {
 	qp->foreign.refused = !sh_qp_foreign_leave_srq(qp, qp->why);
@@ -396,7 +402,7 @@ static void adopt_foreign(struct sh_qp *qp)
 		       "cannot be driven (%s): refused (%s); give it a completion queue of its "
 		       "own, or run the job with SHIFT_DISABLE=1",
 		       qp->qp->qp_num, qp->why, strerror(errno));
-		sh_qp_foreign_count(qp); /* as its release expects */
+		sh_qp_foreign_count(qp); /* expected by its release */
 		qp->foreign.refused = true;
 	}
 	if (qp->ctx && qp->ctx->dev)
@@ -406,8 +412,8 @@ static void adopt_foreign(struct sh_qp *qp)
 }
 
 /*
- * They never pass the exported create: such a QP is noticed at its first modify. Its
- * CQs already take its completions, so it is driven only if they are not foreign's.
+ * Adopts a QP that never passed the exported create: it is noticed at its first modify. Its CQs
+ * already take its completions, so it is driven only if they are not foreign's.
  */
 struct sh_qp *sh_qp_adopt(struct ibv_qp *real)
 {

@@ -13,7 +13,10 @@
 
 /* ---- private completion queues -------------------------------------------------------------- */
 
-/* Its events are told as those of shadows on other NICs: by a real channel that is not the application's. Lock not held. */
+/*
+ * Makes a private CQ. Its events are told as those of shadows on other NICs: by a real channel
+ * that is not the application's. Lock not held.
+ */
 static struct sh_private_cq *private_new(struct sh_cq *cq)
 {
 	struct sh_private_cq *made = calloc(1, sizeof(*made));
@@ -98,14 +101,17 @@ static int foreign_cq_merge(struct sh_cq *cq, struct sh_private_cq *private_cq,
 		ret = sp_cq_foreign_add(cq->sp, private_cq->cq, &events);
 	}
 	private_cq->merged = !ret;
-	/* its provider is told of its events, and the engine behind that */
+	/* the provider is told of its events, and the engine behind that */
 	if (events)
 		atomic_store(&private_cq->feed.also, events);
 	return ret;
 }
 
-/* A driven CQ cannot take completions of a QP that the provider posts, unless its engine can: it gets one of
- * its own, which the poll of the driven CQ merges. NULL when cq is not driven. made: that QP, if it exists already. */
+/*
+ * Gives a QP that the provider posts a CQ of its own, which the poll of the driven CQ merges:
+ * that cannot take its completions, unless its engine can. NULL when cq is not driven. made: that
+ * QP, if it exists already.
+ */
 static int foreign_cq(struct sh_cq *cq, const struct ibv_qp *made, struct sh_private_cq **out)
 {
 	struct sh_private_cq *private_cq;
@@ -278,7 +284,7 @@ static void foreign_give(struct sh_cq *cq, struct sh_qp *qp, struct sh_private_c
 		qp->foreign.cq[1] = private_cq;
 }
 
-/* Who is just being made, or taken out of it, is waited for. */
+/* Parts all. A QP that is just being made, or taken out of the CQ, is waited for. */
 int sh_qp_foreign_part(struct sh_cq *cq)
 {
 	struct sh_private_cq *made;

@@ -9,8 +9,8 @@ struct rule {
 };
 
 /*
- * Of those that an RC queue pair can be in while its traffic is on another NIC. To SQD there is none, as on ConnectX:
- * the send queue that would have to drain is another NIC's.
+ * The changes between states that an RC queue pair can be in while its traffic is on another NIC.
+ * None leads to SQD, as on ConnectX: the send queue that would have to drain is another NIC's.
  */
 static const struct rule rules[] = {
 	{ IBV_QPS_RTR, IBV_QPS_RTS,

@@ -78,7 +78,10 @@ static void qp_capture(struct sh_qp *qp, const struct ibv_qp_attr *attr, int mas
 	qp->app.mask |= mask;
 }
 
-/* Its NIC may take the alternate path by itself. The queue pair of another NIC, or one behind a return, would lack that path. */
+/*
+ * Takes SHIFT's hands off a QP with an alternate path: its NIC may take that by itself, and the
+ * queue pair of another NIC, or one behind a return, would lack it.
+ */
 static void qp_alternate(struct sh_qp *qp, int mask)
 {
 	if (!(mask & IBV_QP_ALT_PATH))
@@ -87,7 +90,7 @@ static void qp_alternate(struct sh_qp *qp, int mask)
 	(void)sh_conn_hands_off(qp);
 }
 
-/* From here on the engine numbers packets as the NIC does. */
+/* Lets the engine number packets as the NIC does, from here on. */
 static void qp_number(struct sh_qp *qp, int mask)
 {
 	const struct ibv_qp_attr *attr = &qp->app.attr;
@@ -101,7 +104,7 @@ static void qp_state_reached(struct sh_qp *qp, enum ibv_qp_state state)
 {
 	sp_qp_modified(qp->sp, state);
 	if (state == IBV_QPS_RESET) {
-		sh_mailbox_read(); /* what the old connection still reported is not the next one's */
+		sh_mailbox_read(); /* the reports of the old connection are not the next one's */
 		atomic_store(&qp->mailbox.error_ns, 0);
 		qp->gid.valid = false;
 		qp->foreign.alternate = false;
@@ -159,7 +162,7 @@ static void stop_by_worker(struct sh_ctx *ctx, struct qp_stop *stop)
 
 static void qp_stop_carrier(struct sh_qp *qp)
 {
-	/* by the worker that will destroy it */
+	/* sent to the worker that will destroy it */
 	struct qp_stop here = { .command = { .nic = qp->active->nic,
 					     .worker = sh_carrier_worker(qp->active),
 					     .run = stop_run },
@@ -187,8 +190,8 @@ void sh_qp_ends(struct sh_qp *qp)
 }
 
 /*
- * One that names its own number may be a loopback QP, which only its GID tells, and what follows
- * must know it at once. Else the GID is found in the background: intro.c.
+ * True for a QP that names its own number: it may be a loopback QP, which only its GID tells, and
+ * what follows must know it at once. Else the GID is found in the background: intro.c.
  */
 static bool qp_maybe_itself(const struct sh_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
@@ -196,7 +199,7 @@ static bool qp_maybe_itself(const struct sh_qp *qp, const struct ibv_qp_attr *at
 	       attr->dest_qp_num == qp->qp->qp_num && qp->init.qp_type == IBV_QPT_RC;
 }
 
-/* By what its NIC says, which the kernel notes. */
+/* True if its NIC says so, which the kernel notes. */
 static bool qp_in_rts(struct ibv_qp *real)
 {
 	struct ibv_qp_init_attr init;
@@ -206,9 +209,10 @@ static bool qp_in_rts(struct ibv_qp *real)
 }
 
 /*
- * From RTS to RTS, while another thread may post. Of that state libmlx5 is not to hear: at each modify to RTS it points
- * wr_complete to its own again, which would leave a batch that the engine began neither rung nor ended. To the kernel a state
- * that is not named is the present one; if that is another (ERR, SQE) it refuses, and is then asked as the application asks.
+ * Modifies from RTS to RTS, while another thread may post. libmlx5 is not to hear of that state:
+ * at each modify to RTS it points wr_complete to its own again, which would leave a batch that
+ * the engine began neither rung nor ended. To the kernel a state that is not named is the present
+ * one; if that is another (ERR, SQE) it refuses, and is then asked as the application asks.
  */
 static int modify_in_rts(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask)
 {
@@ -256,8 +260,9 @@ static int qp_modify_real(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
 }
 
 /*
- * What its own NIC refuses because it has been left, or is dead, holds for the carriers all the same. One that is dead
- * and has not said so yet is left now: what it has not taken must not count there.
+ * True if the change holds for the carriers though its own NIC refuses, because that has been
+ * left, or is dead. A NIC that is dead and has not said so yet is left now: what it has not taken
+ * must not count there.
  */
 static bool qp_modify_lost(struct sh_qp *qp, int ret)
 {
@@ -274,8 +279,9 @@ static int qp_modify_driven(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask
 	struct ibv_qp_attr set = *attr;
 	int set_mask = mask, ret;
 
+	/* Legal changes would be refused, too, by its own NIC, where it is in ERR. */
 	if (moved && !legal)
-		return EINVAL; /* its own NIC, where it is in ERR, would refuse what is legal, too */
+		return EINVAL;
 	if (ends && attr->qp_state == IBV_QPS_RESET && sh_qp_hangs(qp))
 		return EIO;
 	if (ends)
@@ -310,8 +316,9 @@ static int qp_modify_driven(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask
 }
 
 /*
- * On a shared receive queue. It may take receives before the command to RTR has returned, and the
- * engine counts it behind that: meanwhile they must not be given to another NIC.
+ * Connects a QP on a shared receive queue. It may take receives before the command to RTR has
+ * returned, and the engine counts it behind that: meanwhile they must not be given to another
+ * NIC.
  */
 static int qp_modify_to_rtr(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
@@ -338,7 +345,10 @@ static int qp_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return qp_modify_driven(qp, attr, mask);
 }
 
-/* All that SHIFT knows of it is its state, its port, and whether its peer's atomics may come. Lock held, given up meanwhile. */
+/*
+ * Modifies a foreign QP. SHIFT knows only its state, its port, and whether its peer's atomics may
+ * come. Lock held, given up meanwhile.
+ */
 static int qp_modify_foreign(struct sh_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	bool reset = (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET;
@@ -378,7 +388,10 @@ static int qp_modify_unknown(struct ibv_qp *real, const struct ibv_qp_attr *attr
 	return ret;
 }
 
-/* It may be a bystander now, or not masked any more; or the program has met a dead device. */
+/*
+ * Counts the QP anew: it may be a bystander now, or not masked any more; or the program has met a
+ * dead device.
+ */
 static void qp_modify_seen(struct sh_qp *qp, int ret)
 {
 	sh_users_count(qp);

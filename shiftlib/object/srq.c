@@ -17,8 +17,9 @@
 #include "shiftlib/replica/srq.h"
 
 /*
- * Whoever fills a shared queue must also hear which receives were taken: the provider for its QPs, the
- * engine for those that it drives. Nobody can do so for both.
+ * Leaves a queue to the provider. Whoever fills a shared queue must also hear which receives were
+ * taken: the provider for its QPs, the engine for those that it drives. Nobody can do so for
+ * both.
  */
 int sh_srq_release(struct sh_srq *srq)
 {
@@ -69,7 +70,7 @@ struct ibv_srq *shift_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *at
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-/* Its NIC does, and what uses it is elsewhere: a command would not return. */
+/* True if its NIC hangs, and what uses it is elsewhere: a command would not return. */
 static bool srq_hangs(struct ibv_srq *real)
 {
 	struct sh_srq *srq;
@@ -88,7 +89,7 @@ static bool srq_answer_masked(const struct sh_srq *srq, int ret)
 	return sh_dead_device_error(ret) && sh_ctx_masked(srq->ctx);
 }
 
-/* As its driver does: a ring cannot be resized. */
+/* Checks as its driver does: a ring cannot be resized. */
 static int srq_limit_check(const struct sh_srq *srq, const struct ibv_srq_attr *attr, int mask)
 {
 	return mask & ~IBV_SRQ_LIMIT || attr->srq_limit > srq->attr.max_wr ? EINVAL : 0;
@@ -106,7 +107,7 @@ int shift_modify_srq(struct ibv_srq *real, struct ibv_srq_attr *attr, int mask)
 	if (srq && !ret && (mask & IBV_SRQ_LIMIT)) {
 		sp_srq_limit(srq->sp, attr->srq_limit);
 		if (attr->srq_limit && sh_srq_ring_state(sp_srq_own(srq->sp)).split)
-			sh_kick(); /* it is checked from now on (conn/parts/srq.c) */
+			sh_kick(); /* the limit is checked from now on (conn/parts/srq.c) */
 	}
 	pthread_mutex_unlock(&sh.lock);
 	return ret;

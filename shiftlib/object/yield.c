@@ -33,14 +33,15 @@
 #include "shiftlib/replica/reach.h"
 #include "shiftlib/replica/srq.h"
 
-#define YIELD_PART   8 /* of a NIC's idle standbys, one of so many goes at first */
+/* One of so many idle standbys of a NIC goes at first. */
+#define YIELD_PART   8
 #define YIELD_WAIT_S 2 /* a NIC that has not given back by then does not help */
 
 struct yield_job {
 	struct sh_job job;
 	struct sh_nic *nic;
 	bool all;	 /* not only queue pairs */
-	bool far;	 /* of the paths beyond the reach alone */
+	bool far;	 /* only for the paths beyond the reach */
 	bool done, left; /* left: nobody waits any more */
 	uint32_t n;	 /* given back */
 };
@@ -66,7 +67,10 @@ static uint32_t yield_count_standbys(const struct sh_nic *nic, bool far)
 	return n;
 }
 
-/* They are destroyed on the NIC's worker. How many there were to destroy. */
+/*
+ * Drops idle standbys, which are destroyed on the NIC's worker. Returns how many there were to
+ * destroy.
+ */
 static uint32_t yield_standbys(struct sh_nic *nic, bool far, uint32_t most)
 {
 	uint32_t n = 0, real = 0;
@@ -159,7 +163,10 @@ static uint32_t yield_pd(struct sh_ctx *ctx, uint8_t path, uint32_t turn)
 	return 0;
 }
 
-/* The lock is given up on the way, so after each one the search begins anew. False: none is left. */
+/*
+ * Gives back the next thing. The lock is given up on the way, so after each one the search begins
+ * anew. False: none is left.
+ */
 static bool yield_next(struct yield_job *task, uint32_t turn)
 {
 	struct sh_ctx *ctx;
@@ -274,7 +281,7 @@ void sh_news_nic_empty(struct sh_nic *nic)
 		free(task);
 }
 
-/* What is beyond the reach, on one NIC, where nothing is paused. Nobody waits for it. */
+/* Gives back what is beyond the reach, on one NIC, where nothing is paused. Nobody waits for it. */
 static void yield_far_begin(struct sh_nic *nic)
 {
 	struct yield_job *task;
@@ -334,7 +341,7 @@ static bool yield_await(struct yield_job *task, const struct timespec *until)
 	return true;
 }
 
-/* What other threads deregister just now counts until they have done it. */
+/* Waits for what other threads deregister just now: it counts until they have done it. */
 static void yield_wait_deregs(const struct timespec *until)
 {
 	int ret = 0;
@@ -344,7 +351,7 @@ static void yield_wait_deregs(const struct timespec *until)
 		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, until);
 }
 
-/* Those that are left while it waits are not its own. */
+/* Waits for late regions. Regions that are left while it waits are not its own. */
 static bool yield_step_late(void)
 {
 	uint64_t until_gone = sh_late_left();
@@ -374,7 +381,7 @@ static bool yield_step_far(void)
 
 /* ---- what is open on NICs ------------------------------------------------------------------- */
 
-/* What is being opened just now takes room, and can be given back only when it is open. */
+/* True if the NIC is being opened: that takes room, and can be given back only when it is open. */
 static bool yield_nic_busy(const struct sh_nic *nic)
 {
 	return nic->state == SH_NIC_OPENING || nic->asked ||
