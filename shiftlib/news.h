@@ -38,7 +38,7 @@ bool sh_news_death_masked(const struct ibv_comp_channel *facade);
 /* ---- nic/ ----------------------------------------------------------------------------------- */
 
 void sh_news_nic_fault(struct sh_nic *nic, enum sc_reason reason, bool guarded_only);
-void sh_news_nic_changed(struct sh_nic *nic);  /* its paths may have changed */
+void sh_news_nic_changed(struct sh_nic *nic);  /* paths of the NIC may have changed */
 void sh_news_nic_healed(struct sh_nic *nic);   /* the NIC answers */
 void sh_news_nic_opened(struct sh_nic *nic);   /* opened or failed: waiting work goes on */
 void sh_news_nic_reopened(struct sh_nic *nic); /* opened as another incarnation */

@@ -93,13 +93,13 @@ static const struct sh_module *const process_modules[] = {
 static const struct sh_conn_part *const process_parts[] = {
 	&sh_incident_part, /* sees when the first error was, which the figures of the move take */
 	&sh_stats_part,
-	&sh_quiesce_part, /* what ends a wait runs before what has waited too long */
+	&sh_quiesce_part, /* answers that end a wait come before the waits that were too long */
 	&sh_publish_part,
 	&sh_fence_part,
 	&sh_pool_part,
 	&sh_loopback_part, /* READs that may run do so before errors end them */
 	&sh_ending_part,
-	&sh_core_part, /* by what the looks above have found */
+	&sh_core_part, /* the core is told what the parts above have found */
 	&sh_home_part,
 	&sh_home_group_part,
 	&sh_spread_part,
@@ -107,7 +107,7 @@ static const struct sh_conn_part *const process_parts[] = {
 	&sh_wqe_log_part,
 	&sh_words_part,
 	&sh_intro_part,
-	&sh_room_part, /* its look goes before that at keys */
+	&sh_room_part, /* room is checked before keys */
 	&sh_unknown_part,
 	&sh_rights_part,
 	&sh_detector_part,

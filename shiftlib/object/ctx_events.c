@@ -89,8 +89,8 @@ static bool ctx_limit_masked(const struct ibv_async_event *event)
 }
 
 /*
- * Handles the overrun of a CQ, which shows no completion any more. Flushes of connections that
- * move have room in it (conn/parts/room.c), so the application has let too many lie, and hears of it.
+ * Handles the overrun of a CQ, which shows no completion any more. Flushes of connections that move
+ * have room in it (conn/parts/room.c), so the application has let too many lie, and hears of it.
  * What uses the queue is not protected any more.
  */
 static void ctx_cq_overran(const struct ibv_async_event *event)

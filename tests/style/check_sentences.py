@@ -20,8 +20,8 @@ MAX_COLUMNS = 100
 MIN_WORDS = 4
 MAX_SHARE = 0.04        # of a folder's comments
 FOLDERS = ("shiftlib", "providers", "simnic", "kvclient", "libibverbs", "include", "uid", "sdr", "tools", "bench", "tests")
-# Today's number of each; a folder that is not named here has none. A number only ever falls.
-BOUNDS = {}
+# Tests are behind: share of comments and number of lines as they are today. A number only ever falls.
+BOUNDS = {"tests": (0.32, 499), "sdr/tests": (0.36, 60)}
 
 PRONOUNS = ("it its they them their theirs he his him this that these those who whoever whom whose which what whatever one ones "
             "both likewise such same").split()
@@ -98,6 +98,13 @@ def sources(root, only):
             yield name
 
 
+def folder_of(parts):
+    """shiftlib has one for each of its own; SDR's tests are tests."""
+    if parts[0] == "shiftlib" and len(parts) > 2 or parts[:2] == ["sdr", "tests"]:
+        return "/".join(parts[:2])
+    return parts[0]
+
+
 def self_test():
     spoken = {"/* It is of that one. */": 1, "/* Of all its moves. */": 1, "/* Who sends it here. */": 1,
               "/* The sender's half of it. */": 0, "/* one of */": 0, 'f("/* it is a string */");': 0,
@@ -139,7 +146,7 @@ def main():
     for name in sources(".", args.folders):
         parts = name.split("/")
         with open(name, encoding="utf-8") as f:
-            folders["/".join(parts[:2]) if parts[0] == "shiftlib" else parts[0]].add(name, f.read())
+            folders[folder_of(parts)].add(name, f.read())
     for name, folder in sorted(folders.items()):
         if args.list:
             print("\n".join(folder.subjectless + folder.wide))

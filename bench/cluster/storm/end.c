@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What a shell does for one end of a connection: events into the core, its actions out (conn/act.c). */
+/* One end of a connection: gives events to the core, carries its actions out (conn/act.c). */
 #include "storm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* As in conn/count.c: so many that move at once are many; the longest pause, in those of the core. */
+/* How many moves at once are many; the longest pause, in pauses of the core: conn/count.c. */
 #define CONN_MANY      64
 #define CONN_BUSY_MAXS 4
 
@@ -121,7 +121,7 @@ static void act(struct storm_world *w, uint32_t end, const struct sc_action *a)
 
 /* ---- the core -------------------------------------------------------------------------------- */
 
-/* As in conn/count.c: one of thousands that move at once waits for its answer, and repeats nothing. */
+/* One of thousands that move at once waits for its answer, and repeats nothing: conn/count.c. */
 static uint64_t busy_ns(struct storm_host *h, const struct sc_config *config)
 {
 	uint32_t together = h->moving > h->faulted ? h->moving : h->faulted;
