@@ -64,7 +64,7 @@ static bool fence_passed(struct sh_qp *qp)
 	return sp_qp_fenced(qp->sp);
 }
 
-static void fence_look(struct sh_qp *qp, uint64_t now)
+static void fence_poll(struct sh_qp *qp, uint64_t now)
 {
 	uint32_t number = qp->fence.number;
 
@@ -121,5 +121,5 @@ static uint64_t fence_next_timer(const struct sh_qp *qp)
 
 const struct sh_conn_part sh_fence_part = {
 	.name = "fence",
-	.clock = { .next_timer = fence_next_timer, .run = fence_look },
+	.clock = { .next_timer = fence_next_timer, .run = fence_poll },
 };

@@ -127,7 +127,7 @@ static bool unknown_sends(struct sh_qp *qp)
 	return number != before;
 }
 
-static void unknown_look(struct sh_qp *qp, uint64_t now)
+static void unknown_check(struct sh_qp *qp, uint64_t now)
 {
 	struct sh_qp_unknown *u = &qp->unknown;
 	struct sp_key keys[UNKNOWN_KEYS];
@@ -178,7 +178,7 @@ static void unknown_look_again(uint64_t now)
 		qp = list_entry(sh_conns.suspects.next, struct sh_qp, unknown.link);
 		list_del(&qp->unknown.link);
 		list_add_tail(&sh_conns.suspects, &qp->unknown.link);
-		unknown_look(qp, now);
+		unknown_check(qp, now);
 	}
 }
 
@@ -188,7 +188,7 @@ static void unknown_turn(struct sh_qp *qp, uint64_t now)
 	if ((sh_conns.check_pass / SH_CONNS_PASSES + qp->conn_id) % UNKNOWN_TURNS)
 		return;
 	if (qp->counted.guarded || qp->carriers.refused)
-		unknown_look(qp, now);
+		unknown_check(qp, now);
 }
 
 const struct sh_conn_part sh_unknown_part = {

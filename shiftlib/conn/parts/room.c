@@ -354,7 +354,7 @@ static void room_check_idle(struct sh_qp *qp)
 		room_give_up(qp, cq->room.why);
 }
 
-static void room_look(struct sh_qp *qp)
+static void room_check(struct sh_qp *qp)
 {
 	room_make(qp, qp->scq);
 	if (qp->rcq != qp->scq)
@@ -374,7 +374,7 @@ static void room_ask(struct sh_qp *qp)
 	}
 	room_wait(qp, true);
 	qp->paths.fits = qp->core.guarded || !sp_qp_posted(qp->sp);
-	room_look(qp);
+	room_check(qp);
 }
 
 static const char *room_forbids(struct sh_qp *qp)
@@ -421,7 +421,7 @@ static void room_look_again(struct sh_qp *qp, uint64_t now)
 {
 	(void)now;
 	if (qp->room.waits || (qp->room.has && (sh_cq_short(qp->scq) || sh_cq_short(qp->rcq))))
-		room_look(qp);
+		room_check(qp);
 }
 
 const struct sh_conn_part sh_room_part = {

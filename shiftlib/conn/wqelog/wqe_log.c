@@ -104,7 +104,7 @@ static void log_begin(struct sh_qp *qp, struct sh_carrier *carrier)
 	qp->log.next_at = sh_now_ns() + ASK_MIN_NS;
 }
 
-static void log_look(struct sh_qp *qp)
+static void log_check(struct sh_qp *qp)
 {
 	if (!log_wanted(qp))
 		return;
@@ -312,7 +312,7 @@ static void log_destroyed(const struct sh_carrier *gone)
 const struct sh_conn_part sh_wqe_log_part = {
 	.name = "wqe_log",
 	.life.reset = log_reset,
-	.step.acted = log_look,
+	.step.acted = log_check,
 	.standby = { .caps = log_caps, .made = log_made, .destroyed = log_destroyed },
 	.move.quiesces = log_forget,
 	.fate = { .tell = log_settle, .doubt = log_doubt },
