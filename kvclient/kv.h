@@ -193,11 +193,19 @@ bool kv_gid_valid(const uint8_t gid[16]);
 bool kv_lid_valid(uint16_t lid);
 bool kv_qpn_valid(uint32_t qpn); /* True for the number of an ordinary queue pair. */
 
+/*
+ * Version of all that two ends tell each other: records in the store, and datagrams
+ * (shiftlib/control/wire.h). Any change of either raises it. Ends of different versions refuse each
+ * other: docs/upgrades.md. tests/e2e/variants.cmake builds another one.
+ */
+#ifndef KV_PROTOCOL
+#define KV_PROTOCOL 4
+#endif
+
 /* The store's record of one QP. @backup lists NIC numbers, the preferred one first. */
 struct kv_record {
-	uint8_t minor;	  /* minor version of the record; written by kv_record_encode() */
-	uint8_t protocol; /* version of the control messages that the instance speaks */
-	uint32_t caps;	  /* capabilities; a reader ignores bits that it does not know */
+	uint8_t protocol; /* the writer's; kv_record_encode() writes KV_PROTOCOL */
+	uint32_t caps;	  /* bits of what the writer takes part in */
 	uint64_t instance;
 	uint32_t conn_id;
 	uint32_t nonce;
@@ -215,7 +223,7 @@ struct kv_record {
 #define KV_RECORD_MAX_LEN  (KV_RECORD_HEAD_LEN + KV_MAX_NICS * KV_RECORD_ADDR_LEN)
 
 /*
- * kv_record_encode() - write the wire form: little-endian, fixed layout, major version first
+ * kv_record_encode() - write the wire form: little-endian, fixed layout, KV_PROTOCOL first
  *
  * Returns 0 and the length in @len, -ENOSPC (@cap), or -EINVAL when the record is one that
  * kv_record_decode() would refuse.
@@ -225,9 +233,9 @@ int kv_record_encode(const struct kv_record *rec, void *buf, size_t cap, size_t 
 /*
  * kv_record_decode() - read the wire form, trusting nothing in it
  *
- * Returns 0 with every field of @rec checked (lengths, counts, NIC numbers, QPNs, link layers,
- * MTUs, unicast addresses of the link layer's kind), -EPROTONOSUPPORT (another major version) or
- * -EBADMSG; @rec is written only on success.
+ * Returns 0 with every field of @rec checked (lengths, counts, NIC numbers, QPNs, link layers, MTUs,
+ * unicast addresses of the link layer's kind), -EPROTONOSUPPORT (another version, which is in
+ * @rec->protocol then) or -EBADMSG; nothing else of @rec is written but on success.
  */
 int kv_record_decode(struct kv_record *rec, const void *buf, size_t len);
 

@@ -8,20 +8,15 @@
 
 #include "kvclient/kv.h"
 
-/*
- * Readers of one major version understand each other's records: a later minor version only appends
- * to the head and to addresses, and the lengths say by how much. Another major is refused.
- */
-#define KV_RECORD_MAJOR 3
-#define KV_RECORD_MINOR 0
-#define KV_MTU_MAX	5
-#define KV_QPN_MIN	2u	  /* 0 and 1 are for management */
-#define KV_QPN_MAX	0xfffffeu /* 0xffffff is for multicast */
-#define KV_LID_MAX	0xbfffu	  /* higher ones are for multicast */
+#define KV_MTU_MAX 5
+#define KV_QPN_MIN 2u	     /* 0 and 1 are for management */
+#define KV_QPN_MAX 0xfffffeu /* 0xffffff is for multicast */
+#define KV_LID_MAX 0xbfffu   /* higher ones are for multicast */
 
+/* The first byte stays where it is in each version, as it says what the others mean. */
 struct kv_wire_head {
-	uint8_t major;
-	uint8_t minor;
+	uint8_t protocol;
+	uint8_t reserved0;
 	uint8_t head_len;
 	uint8_t addr_len;
 	uint8_t len[2];
@@ -33,8 +28,7 @@ struct kv_wire_head {
 	uint8_t qpn[4];
 	uint8_t remote_qpn[4];
 	uint8_t default_nic;
-	uint8_t protocol;
-	uint8_t reserved[2];
+	uint8_t reserved[3];
 	uint8_t caps[4];
 	uint8_t backup[KV_MAX_NICS];
 };
@@ -221,11 +215,9 @@ static void kv_addr_decode(struct kv_addr *addr, const struct kv_wire_addr *wire
 int kv_record_encode(const struct kv_record *rec, void *buf, size_t cap, size_t *len)
 {
 	struct kv_wire_head head = {
-		.major = KV_RECORD_MAJOR,
-		.minor = KV_RECORD_MINOR,
+		.protocol = KV_PROTOCOL,
 		.head_len = sizeof(head),
 		.addr_len = sizeof(struct kv_wire_addr),
-		.protocol = rec->protocol,
 	};
 	struct kv_wire_addr wire;
 	uint8_t *to = buf;
@@ -261,17 +253,16 @@ static int kv_head_check(const struct kv_wire_head *head, size_t len)
 {
 	if (head->n_addr > KV_MAX_NICS || head->n_backup > KV_MAX_NICS)
 		return -EBADMSG;
-	if (head->head_len < sizeof(*head) || head->addr_len < sizeof(struct kv_wire_addr))
+	if (head->head_len != sizeof(*head) || head->addr_len != sizeof(struct kv_wire_addr))
 		return -EBADMSG;
 	if (get16(head->len) != len ||
-	    len != head->head_len + (size_t)head->n_addr * head->addr_len)
+	    len != sizeof(*head) + head->n_addr * sizeof(struct kv_wire_addr))
 		return -EBADMSG;
 	return 0;
 }
 
 static void kv_head_decode(struct kv_record *rec, const struct kv_wire_head *head)
 {
-	rec->minor = head->minor;
 	rec->protocol = head->protocol;
 	rec->caps = get32(head->caps);
 	rec->n_addr = head->n_addr;
@@ -293,9 +284,10 @@ int kv_record_decode(struct kv_record *rec, const void *buf, size_t len)
 	const uint8_t *from = buf;
 	int rc;
 
-	/* The first byte says what the others mean. */
-	if (len && from[0] != KV_RECORD_MAJOR)
+	if (len && from[0] != KV_PROTOCOL) {
+		rec->protocol = from[0];
 		return -EPROTONOSUPPORT;
+	}
 	if (len < sizeof(head))
 		return -EBADMSG;
 	memcpy(&head, from, sizeof(head));
@@ -304,7 +296,7 @@ int kv_record_decode(struct kv_record *rec, const void *buf, size_t len)
 		return rc;
 	kv_head_decode(&got, &head);
 	for (unsigned i = 0; i < got.n_addr; i++) {
-		memcpy(&wire, from + head.head_len + (size_t)i * head.addr_len, sizeof(wire));
+		memcpy(&wire, from + sizeof(head) + i * sizeof(wire), sizeof(wire));
 		kv_addr_decode(&got.addr[i], &wire);
 	}
 	if (!kv_record_valid(&got))

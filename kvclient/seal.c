@@ -145,7 +145,9 @@ const char *kv_refusal(int rc)
 {
 	switch (rc) {
 	case -EBADMSG: return "its record in the KV is malformed";
-	case -EPROTONOSUPPORT: return "its record in the KV is of another version of SHIFT";
+	case -EPROTONOSUPPORT:
+		return "its record in the KV is of another version of SHIFT: run the same one at "
+		       "both ends";
 	case -ENOKEY: return "its record in the KV has no MAC: its writer has no SHIFT_SECRET_FILE";
 	case -EKEYREVOKED: return "its record in the KV has a MAC: set SHIFT_SECRET_FILE here, too";
 	case -EKEYREJECTED: return "its record in the KV has a wrong MAC: of another secret or key";

@@ -83,8 +83,7 @@ static uint32_t peer_of(uint32_t instance, uint32_t qp)
 /* A rank with two NICs, the usual case. */
 static size_t record_of(uint8_t *buf, size_t cap, uint32_t instance, uint32_t qp)
 {
-	struct kv_record rec = { .protocol = 3,
-				 .instance = 1 + instance,
+	struct kv_record rec = { .instance = 1 + instance,
 				 .conn_id = qp,
 				 .nonce = qp,
 				 .qpn = QPN_FIRST + qp,

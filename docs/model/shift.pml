@@ -49,7 +49,7 @@
  * EXACT: a side asks for the number of packets that the peer's responder has taken on the carrier that its
  * requests lie in (exact.c): request n has the numbers 2 n and, if it has a second packet, 2 n + 1; they
  * do not wrap here. Who is asked knows at once what is wanted, and answers late, or that he does not know.
- * An earlier version that never tells is the same as one that does not know. No NIC lies about it.
+ * A side that never tells is the same as one that does not know. No NIC lies about it.
  *
  * Known wrong variants that are harmless, so that there is nothing to catch: FENCED without the whole
  * state (a side that is fenced has settled and been answered before: its count was heard; that it has

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "kvclient/kv.h"
 #include "shiftlib/admin/admin.h"
 #include "shiftlib/admin/names.h"
 #include "shiftlib/base/date.h"
@@ -45,8 +46,7 @@ struct status_qp {
 	enum sc_reason reason;
 	enum sc_standby_phase standby, standby_peer;
 	enum sc_switch_phase ordered;
-	uint8_t path, standby_path, peer_minor;
-	bool peer_heard;
+	uint8_t path, standby_path, peer_protocol;
 	struct sc_masks paths, peer_paths;
 	uint8_t atomics_path;
 	const char *atomics_why;
@@ -128,8 +128,7 @@ static void status_fill(struct status_qp *out, struct sh_qp *qp)
 		.epoch = core->epoch,
 		.standby_epoch = core->standby.epoch,
 		.instance = peer ? peer->instance : 0,
-		.peer_minor = peer ? peer->minor : 0,
-		.peer_heard = peer && peer->heard_at,
+		.peer_protocol = qp->intro.peer_protocol,
 		.moves = qp->stats.totals.moves,
 		.resubmitted = qp->stats.totals.resubmitted,
 		.resent_bytes = qp->stats.totals.resent_bytes,
@@ -182,7 +181,7 @@ static void status_standby(struct sh_json *json, const struct status_qp *qp)
 	sh_json_print(json, "}");
 }
 
-/* Writes the peer's default address, and the control plane's version as its datagrams say. */
+/* Its default address, and its protocol, as its record in the KV says. */
 static void status_peer(struct sh_json *json, const struct status_qp *qp)
 {
 	char gid[INET6_ADDRSTRLEN];
@@ -193,10 +192,10 @@ static void status_peer(struct sh_json *json, const struct status_qp *qp)
 		sh_json_print(json, ", \"peer_gid\": \"%s\"", gid);
 	else
 		sh_json_print(json, ", \"peer_gid\": null");
-	if (qp->peer_heard)
-		sh_json_print(json, ", \"peer_version\": \"%d.%u\"", SH_WIRE_MAJOR, qp->peer_minor);
+	if (qp->peer_protocol)
+		sh_json_print(json, ", \"peer_protocol\": %u", qp->peer_protocol);
 	else
-		sh_json_print(json, ", \"peer_version\": null");
+		sh_json_print(json, ", \"peer_protocol\": null");
 }
 
 static void status_connection(struct sh_json *json, const struct status_qp *qp)
@@ -387,8 +386,9 @@ static void status_head(struct sh_json *json)
 	uint32_t i;
 
 	admin_command(command);
-	sh_json_print(json, "{\"format\": %d, \"pid\": %d, \"instance\": \"%016llx\"",
-		      STATUS_FORMAT, (int)getpid(), (unsigned long long)sh.instance);
+	sh_json_print(json,
+		      "{\"format\": %d, \"pid\": %d, \"instance\": \"%016llx\", \"protocol\": %d",
+		      STATUS_FORMAT, (int)getpid(), (unsigned long long)sh.instance, KV_PROTOCOL);
 	status_string(json, "command", command);
 	status_string(json, "kv", sh_kv_state());
 	admin_refused(json);

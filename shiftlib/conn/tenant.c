@@ -61,10 +61,7 @@ const char *sh_tenant_find(const struct sh_tenant *tenant, struct sh_nic *nic,
 	return NULL;
 }
 
-/*
- * Before control version 3.3 a peer took the first entry of its table, whatever the application
- * used.
- */
+/* A peer that cannot read its table of partition keys tells none: it takes the first entry. */
 const char *sh_tenant_differ(const struct sc_address *own, const struct sc_address *peer)
 {
 	uint16_t pkey = peer->pkey ? peer->pkey : SH_PKEY_DEFAULT;

@@ -6,9 +6,14 @@
 #ifndef SHIFTLIB_VERSION_H
 #define SHIFTLIB_VERSION_H
 
+#include <stdint.h>
+
 #define SHIFT_VERSION_MARK "@(#)SHIFT "
 
-/* SHIFT_VERSION_MARK, then "0.1.0 protocol 1.0": the versions of SHIFT and of its control plane. */
+/* SHIFT_VERSION_MARK, then "0.1.0 protocol 4": of SHIFT, and of what two ends tell each other. */
 extern const char sh_version[];
+
+/* Why a peer with that protocol is refused. A constant. Lock held. */
+const char *sh_version_refusal(uint8_t protocol);
 
 #endif

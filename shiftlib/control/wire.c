@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <string.h>
+#include "kvclient/kv.h"
 #include "shiftlib/control/wire_form.h"
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -21,13 +22,6 @@ void sh_wire_begin(struct sh_wire_writer *writer, void *buf, size_t capacity, ui
 	writer->dst_instance = dst_instance;
 }
 
-static size_t wire_grown(enum sh_wire_type type)
-{
-	bool array = type == SH_WIRE_KEYS || type == SH_WIRE_NICS;
-
-	return WIRE_PLAYS_LATER && !array ? 8 : 0;
-}
-
 /*
  * Adds the record's header and room for its zeroed body. Returns the body's place, or NULL if full.
  */
@@ -36,7 +30,7 @@ static void *writer_add(struct sh_wire_writer *writer, enum sh_wire_type type,
 {
 	static const struct sh_wire_ids none;
 	const struct sh_wire_ids *about = ids ? ids : &none;
-	size_t length = sizeof(struct wire_record) + body + wire_grown(type);
+	size_t length = sizeof(struct wire_record) + body;
 	struct wire_record record = {
 		.type = htole16((uint16_t)type),
 		.length = htole16((uint16_t)length),
@@ -66,17 +60,6 @@ static int writer_put(struct sh_wire_writer *writer, enum sh_wire_type type,
 	return 0;
 }
 
-static size_t wire_standby_length(void)
-{
-	if (WIRE_HAS_CANNOT)
-		return sizeof(struct wire_standby);
-	if (WIRE_HAS_ORDER)
-		return WIRE_STANDBY_ORDER;
-	if (WIRE_HAS_STAY)
-		return WIRE_STANDBY_STAYS;
-	return WIRE_HAS_TENANT ? WIRE_STANDBY_READS : WIRE_STANDBY_LEAST;
-}
-
 int sh_wire_put_standby(struct sh_wire_writer *writer, const struct sh_wire_ids *ids,
 			const struct sc_msg_standby *standby)
 {
@@ -90,17 +73,17 @@ int sh_wire_put_standby(struct sh_wire_writer *writer, const struct sh_wire_ids 
 		.psn = htole32(standby->address.psn),
 		.lid = htole16(standby->address.lid),
 		.ask = standby->ask,
-		.lazy = WIRE_HAS_LAZY && standby->lazy,
+		.lazy = standby->lazy,
 		.path = standby->path,
 		.up = standby->up,
 		.steady = standby->steady,
 		.drained = standby->drained,
 		.masks_no = standby->masks_no,
 		.masks_seen = standby->masks_seen,
-		.pkey = htole16(WIRE_HAS_TENANT ? standby->address.pkey : 0),
+		.pkey = htole16(standby->address.pkey),
 		.vlan = htole16(standby->address.vlan),
 		.beyond = standby->beyond,
-		.reads = WIRE_HAS_READS ? standby->address.reads : 0,
+		.reads = standby->address.reads,
 		.stays = standby->stays,
 		.homed = standby->homed,
 		.order = htole32(standby->order),
@@ -108,16 +91,7 @@ int sh_wire_put_standby(struct sh_wire_writer *writer, const struct sh_wire_ids 
 	};
 
 	memcpy(wire.gid, standby->address.gid, sizeof(wire.gid));
-	return writer_put(writer, SH_WIRE_STANDBY, ids, &wire, wire_standby_length());
-}
-
-static size_t wire_state_length(void)
-{
-	if (WIRE_HAS_STAY)
-		return sizeof(struct wire_state);
-	if (WIRE_HAS_EXACT)
-		return WIRE_STATE_EXACT;
-	return WIRE_HAS_DEAD ? WIRE_STATE_DEAD : WIRE_STATE_LEAST;
+	return writer_put(writer, SH_WIRE_STANDBY, ids, &wire, sizeof(wire));
 }
 
 int sh_wire_put_state(struct sh_wire_writer *writer, const struct sh_wire_ids *ids,
@@ -146,11 +120,11 @@ int sh_wire_put_state(struct sh_wire_writer *writer, const struct sh_wire_ids *i
 		.wants_of = htole32(state->wants_of),
 		.exact_of = htole32(state->exact_of),
 		.exact_psn = htole32(state->exact_psn),
-		.stay = WIRE_HAS_STAY ? state->stay : 0,
+		.stay = state->stay,
 		.stay_no = htole32(state->stay_no),
 	};
 
-	return writer_put(writer, SH_WIRE_STATE, ids, &wire, wire_state_length());
+	return writer_put(writer, SH_WIRE_STATE, ids, &wire, sizeof(wire));
 }
 
 int sh_wire_put_home(struct sh_wire_writer *writer, const struct sh_wire_ids *ids,
@@ -318,12 +292,11 @@ int sh_wire_put_pong(struct sh_wire_writer *writer, const struct sh_wire_ping *p
 	return writer_put_ping(writer, SH_WIRE_PONG, ping);
 }
 
-static size_t writer_end(struct sh_wire_writer *writer)
+size_t sh_wire_end(struct sh_wire_writer *writer)
 {
 	struct wire_header header = {
 		.magic = htole32(SH_WIRE_MAGIC),
-		.major = SH_WIRE_MAJOR,
-		.minor = SH_WIRE_MINOR,
+		.protocol = KV_PROTOCOL,
 		.n_records = htole16(writer->n_records),
 		.src_instance = htole64(writer->src_instance),
 		.dst_instance = htole64(writer->dst_instance),
@@ -332,16 +305,4 @@ static size_t writer_end(struct sh_wire_writer *writer)
 
 	memcpy(writer->buf, &header, sizeof(header));
 	return writer->n_records ? writer->used : 0;
-}
-
-static void writer_add_later(struct sh_wire_writer *writer)
-{
-	if (WIRE_PLAYS_LATER && writer->n_records)
-		writer_add(writer, (enum sh_wire_type)WIRE_LATER_TYPE, NULL, 4);
-}
-
-size_t sh_wire_end(struct sh_wire_writer *writer)
-{
-	writer_add_later(writer);
-	return writer_end(writer);
 }

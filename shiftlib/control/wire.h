@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * The wire form of control messages: one header and an array of records per datagram, fixed
- * little-endian. Datagrams come from the network: everything read is checked before use, and enums
- * and flags that reach the core are in range.
+ * little-endian. Their version is KV_PROTOCOL (kvclient/kv.h). Datagrams come from the network: whatever
+ * is read is checked before it is used, and enums and flags that reach the core are in range.
  *
  * The codec keeps no state beyond the writer or reader, allocates nothing, and may be used from any
  * thread (one thread per writer or reader at a time).
@@ -18,27 +18,6 @@
 
 #define SH_WIRE_MAGIC 0x54464853u /* "SHFT" */
 
-/*
- * Instances of the same major version understand each other. A later minor version may add types of
- * records, and append to records (but to KEYS and NICS, which are arrays to their ends); who does not know them
- * passes over both. It may give no field another meaning or new values, unless the peer has
- * said by a capability that it knows them: else it is a new major version, and who speaks another
- * one protects nothing. Other numbers play such versions (tests/e2e/versions.py); tests/e2e/variants.cmake
- * names all that depends on them.
- */
-#ifndef SH_WIRE_MAJOR
-#define SH_WIRE_MAJOR 3
-#endif
-#define SH_WIRE_MINOR_HERE                                                                         \
-	10 /* 1: datagrams may be signed, STANDBY tells whether its sender is lazy. 2: STATE tells
-	   * which carriers' NICs died. 3: STANDBY tells its partition and its VLAN. 4: and how
-	   * many READs it takes at once. 5: STATE asks for expected PSNs, and tells them. 6: STANDBY
-	   * tells whether its sender waits out a flap, STATE how far it is with that; HOME. 7:
-	   * STANDBY tells in which order its sender, if it leads, prefers its paths. 8: WORD.
-	   * 9: LOG. 10: STANDBY tells where a home of atomics cannot be */
-#ifndef SH_WIRE_MINOR
-#define SH_WIRE_MINOR SH_WIRE_MINOR_HERE
-#endif
 #define SH_WIRE_MAX 4000 /* bytes of a datagram on the largest path; see sh_path_payload_max() */
 
 enum sh_wire_type {
@@ -52,27 +31,14 @@ enum sh_wire_type {
 	SH_WIRE_NICS_ACK,    /* seq: all revisions up to and with seq are known */
 	SH_WIRE_PING,	     /* ping: please answer over the same pair of NICs */
 	SH_WIRE_PONG,	     /* ping: its number, and the NIC of the answering end */
-	SH_WIRE_HOME,	     /* home: about the NIC that runs atomics; only with the capability */
-	SH_WIRE_WORD,	     /* word: for an atomic of unknown fate; only with the capability */
-	SH_WIRE_LOG, /* log: the word of a carrier that tells what ran; only with the capability */
+	SH_WIRE_HOME,	     /* home: the NIC that runs atomics; only with SH_WIRE_CAP_HOME */
+	SH_WIRE_WORD,	     /* word: for an atomic of unknown fate */
+	SH_WIRE_LOG,	     /* log: the word of a carrier that tells what ran */
 	SH_WIRE_TYPES,
 };
 
-/*
- * Capabilities, told with the introduction: bit t means that records of type t are understood. Of a job with
- * a secret, datagrams are signed (auth.h), behind their length; minor version 0 did not do that.
- */
-#define SH_WIRE_SIGNS	  (SH_WIRE_MINOR >= 1)
-#define SH_WIRE_CAP_SIGNS (1u << 31)
-#define SH_WIRE_CAP_HOME  (1u << SH_WIRE_HOME)
-#define SH_WIRE_CAP_WORD  (1u << SH_WIRE_WORD)
-#define SH_WIRE_CAP_LOG	  (1u << SH_WIRE_LOG)
-#define SH_WIRE_CAPS                                                                               \
-	((((1u << SH_WIRE_TYPES) - 2) & ~(SH_WIRE_MINOR >= 6 ? 0 : SH_WIRE_CAP_HOME) &             \
-	  ~(SH_WIRE_MINOR >= 8 ? 0 : SH_WIRE_CAP_WORD) &                                           \
-	  ~(SH_WIRE_MINOR >= 9 ? 0 : SH_WIRE_CAP_LOG)) |                                           \
-	 (SH_WIRE_SIGNS ? SH_WIRE_CAP_SIGNS : 0))
-#define SH_WIRE_NEEDED ((1u << (SH_WIRE_PONG + 1)) - 2) /* what every peer has */
+/* Bit of kv_record.caps: the sender takes part in HOME, by its SHIFT_ATOMIC_HOME. */
+#define SH_WIRE_CAP_HOME (1u << SH_WIRE_HOME)
 
 /* The connection that a record is about. Records about instances (KEYS...) carry zeros. */
 struct sh_wire_ids {
@@ -194,7 +160,6 @@ size_t sh_wire_end(struct sh_wire_writer *writer);
 struct sh_wire_header {
 	uint64_t src_instance, dst_instance;
 	uint16_t n_records;
-	uint8_t minor; /* version of the sender */
 };
 
 struct sh_wire_reader {
@@ -228,15 +193,12 @@ struct sh_wire_record {
 };
 
 /*
- * Checks the header. 0; -EBADMSG: not ours or damaged; -EPROTONOSUPPORT: another major version.
- * Bytes behind the header's length are ignored.
+ * Checks the header. 0; -EBADMSG: not ours or damaged; -EPROTONOSUPPORT: another version. Bytes
+ * behind the header's length are ignored: in a job with a secret the signature (auth.h) is there.
  */
 int sh_wire_open(struct sh_wire_reader *reader, const void *buf, size_t length,
 		 struct sh_wire_header *header);
-/*
- * Reads the next record. 1: *record is set. 0: no more. -EBADMSG: damaged; nothing more can be
- * read. Records of unknown type are passed over, so that later versions can add some.
- */
+/* Reads the next record. 1: *record is set. 0: no more. -EBADMSG: damaged; nothing more can be read. */
 int sh_wire_next(struct sh_wire_reader *reader, struct sh_wire_record *record);
 /* Returns key i < record->keys.n of a KEYS record. */
 struct sh_wire_key sh_wire_key(const struct sh_wire_record *record, uint32_t i);

@@ -12,7 +12,7 @@
 
 struct wire_header {
 	uint32_t magic;
-	uint8_t major, minor;
+	uint8_t protocol, reserved0;
 	uint16_t n_records;
 	uint64_t src_instance, dst_instance;
 	uint32_t length; /* bytes, this header included */
@@ -36,16 +36,12 @@ struct wire_standby {
 	uint8_t ask, path;
 	uint8_t up, steady, drained;
 	uint8_t masks_no, masks_seen;
-	uint8_t lazy;  /* 3.0: reserved, so 0, and not read */
-	uint16_t pkey; /* before 3.3: reserved, so 0, and not read; and nothing behind it */
-	uint16_t vlan;
-	uint8_t beyond;
-	uint8_t reads; /* before 3.4: reserved, so 0, and not read */
-	uint8_t stays; /* before 3.6: not there, and nothing behind it */
-	uint8_t homed;
+	uint8_t lazy;
+	uint16_t pkey, vlan;
+	uint8_t beyond, reads;
+	uint8_t stays, homed;
 	uint8_t reserved[2];
-	uint32_t order;	 /* before 3.7: not there */
-	uint32_t cannot; /* before 3.10: not there */
+	uint32_t order, cannot;
 } __attribute__((packed));
 static_assert(sizeof(struct wire_standby) == 60, "wire form");
 
@@ -54,12 +50,10 @@ struct wire_state {
 	uint8_t leaving, final, quiesced, flags;
 	uint8_t reason, ask, phase, stranded;
 	uint32_t switch_no, target, lost;
-	uint32_t dead, cut;   /* 3.1: not there */
-	uint8_t wants, exact; /* before 3.5: not there, and nothing behind it */
-	uint8_t exact_seen;
-	uint8_t stay; /* before 3.6: reserved, so 0, and not read */
+	uint32_t dead, cut;
+	uint8_t wants, exact, exact_seen, stay;
 	uint32_t wants_of, exact_of, exact_psn;
-	uint32_t stay_no; /* before 3.6: not there */
+	uint32_t stay_no;
 } __attribute__((packed));
 static_assert(sizeof(struct wire_state) == 60, "wire form");
 
@@ -121,28 +115,6 @@ struct wire_nic {
 static_assert(sizeof(struct wire_nic) == 36, "wire form");
 
 static_assert(SH_WIRE_MAX % 4 == 0 && SH_WIRE_MAX <= UINT16_MAX, "lengths fit their fields");
-
-/*
- * A build that plays a later minor version appends to records, and adds one of another type; one that
- * plays an earlier one knows nothing of what came since.
- */
-#define WIRE_PLAYS_LATER   (SH_WIRE_MINOR > SH_WIRE_MINOR_HERE)
-#define WIRE_HAS_LAZY	   (SH_WIRE_MINOR >= 1)
-#define WIRE_HAS_DEAD	   (SH_WIRE_MINOR >= 2)
-#define WIRE_HAS_TENANT	   (SH_WIRE_MINOR >= 3)
-#define WIRE_HAS_READS	   (SH_WIRE_MINOR >= 4)
-#define WIRE_HAS_EXACT	   (SH_WIRE_MINOR >= 5)
-#define WIRE_HAS_STAY	   (SH_WIRE_MINOR >= 6)
-#define WIRE_HAS_ORDER	   (SH_WIRE_MINOR >= 7)
-#define WIRE_HAS_CANNOT	   (SH_WIRE_MINOR >= 10)
-#define WIRE_STANDBY_LEAST offsetof(struct wire_standby, vlan)
-#define WIRE_STANDBY_READS offsetof(struct wire_standby, stays)
-#define WIRE_STANDBY_STAYS offsetof(struct wire_standby, order)
-#define WIRE_STANDBY_ORDER offsetof(struct wire_standby, cannot)
-#define WIRE_STATE_LEAST   offsetof(struct wire_state, dead)
-#define WIRE_STATE_DEAD	   offsetof(struct wire_state, wants)
-#define WIRE_STATE_EXACT   offsetof(struct wire_state, stay_no)
-#define WIRE_LATER_TYPE	   0x7fffu
 
 #define WIRE_PSN_MAX 0xffffffu
 #define WIRE_FLAGS   (SC_FLAG_FATAL | SC_FLAG_CLOSED)

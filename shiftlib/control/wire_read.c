@@ -19,13 +19,12 @@ int sh_wire_open(struct sh_wire_reader *reader, const void *buf, size_t length,
 	memcpy(&wire, buf, sizeof(wire));
 	if (le32toh(wire.magic) != SH_WIRE_MAGIC)
 		return -EBADMSG;
-	if (wire.major != SH_WIRE_MAJOR)
+	if (wire.protocol != KV_PROTOCOL)
 		return -EPROTONOSUPPORT;
 	if (le32toh(wire.length) < sizeof(wire) || le32toh(wire.length) > length)
 		return -EBADMSG;
 	header->src_instance = le64toh(wire.src_instance);
 	header->dst_instance = le64toh(wire.dst_instance);
-	header->minor = wire.minor;
 	header->n_records = le16toh(wire.n_records);
 	reader->buf = buf;
 	reader->length = le32toh(wire.length);
@@ -61,29 +60,18 @@ static bool nic_place_valid(const struct sh_address *address)
 							      : kv_lid_valid(address->lid);
 }
 
-static size_t standby_known(size_t length)
-{
-	if (length >= sizeof(struct wire_standby))
-		return sizeof(struct wire_standby);
-	if (length >= WIRE_STANDBY_ORDER)
-		return WIRE_STANDBY_ORDER;
-	if (length >= WIRE_STANDBY_STAYS)
-		return WIRE_STANDBY_STAYS;
-	return length >= WIRE_STANDBY_READS ? WIRE_STANDBY_READS : WIRE_STANDBY_LEAST;
-}
-
 static int read_standby(struct sc_msg_standby *standby, const uint8_t *body, size_t length)
 {
-	struct wire_standby wire = { 0 };
+	struct wire_standby wire;
 
-	if (length < WIRE_STANDBY_LEAST)
+	if (length != sizeof(wire))
 		return -EBADMSG;
-	memcpy(&wire, body, standby_known(length));
+	memcpy(&wire, body, sizeof(wire));
 	standby->epoch = le32toh(wire.epoch);
 	standby->phase = wire.phase;
 	standby->seen = wire.seen;
 	standby->ask = wire.ask;
-	standby->lazy = WIRE_HAS_LAZY ? wire.lazy : 0;
+	standby->lazy = wire.lazy;
 	standby->path = wire.path;
 	standby->up = wire.up;
 	standby->steady = wire.steady;
@@ -95,14 +83,14 @@ static int read_standby(struct sc_msg_standby *standby, const uint8_t *body, siz
 	standby->address.lid = le16toh(wire.lid);
 	standby->address.qpn = le32toh(wire.qpn);
 	standby->address.psn = le32toh(wire.psn);
-	standby->address.pkey = WIRE_HAS_TENANT ? le16toh(wire.pkey) : 0;
-	standby->address.vlan = WIRE_HAS_TENANT ? le16toh(wire.vlan) : 0;
-	standby->beyond = WIRE_HAS_TENANT ? wire.beyond : 0;
-	standby->address.reads = WIRE_HAS_READS ? wire.reads : 0;
-	standby->stays = WIRE_HAS_STAY ? wire.stays : 0;
-	standby->homed = WIRE_HAS_STAY ? wire.homed : 0;
-	standby->order = WIRE_HAS_ORDER ? le32toh(wire.order) : 0;
-	standby->cannot = WIRE_HAS_CANNOT ? le32toh(wire.cannot) : 0;
+	standby->address.pkey = le16toh(wire.pkey);
+	standby->address.vlan = le16toh(wire.vlan);
+	standby->beyond = wire.beyond;
+	standby->address.reads = wire.reads;
+	standby->stays = wire.stays;
+	standby->homed = wire.homed;
+	standby->order = le32toh(wire.order);
+	standby->cannot = le32toh(wire.cannot);
 	memcpy(standby->address.gid, wire.gid, sizeof(wire.gid));
 	if (standby->phase > SC_STANDBY_FAILED || standby->seen > SC_STANDBY_FAILED ||
 	    standby->ask > 1 || standby->lazy > 1 || standby->beyond > 1 ||
@@ -113,19 +101,8 @@ static int read_standby(struct sc_msg_standby *standby, const uint8_t *body, siz
 	return 0;
 }
 
-static size_t state_known(size_t length)
-{
-	if (length >= sizeof(struct wire_state))
-		return sizeof(struct wire_state);
-	if (length >= WIRE_STATE_EXACT)
-		return WIRE_STATE_EXACT;
-	return length >= WIRE_STATE_DEAD ? WIRE_STATE_DEAD : WIRE_STATE_LEAST;
-}
-
 static int read_state_exact(struct sc_msg_state *state, const struct wire_state *wire)
 {
-	if (!WIRE_HAS_EXACT)
-		return 0;
 	state->wants = wire->wants;
 	state->exact = wire->exact;
 	state->exact_seen = wire->exact_seen;
@@ -140,8 +117,6 @@ static int read_state_exact(struct sc_msg_state *state, const struct wire_state 
 
 static int read_state_stay(struct sc_msg_state *state, const struct wire_state *wire)
 {
-	if (!WIRE_HAS_STAY)
-		return 0;
 	state->stay = wire->stay;
 	state->stay_no = le32toh(wire->stay_no);
 	return state->stay >= SC_STAYS_TOLD ? -EBADMSG : 0;
@@ -149,11 +124,11 @@ static int read_state_stay(struct sc_msg_state *state, const struct wire_state *
 
 static int read_state(struct sc_msg_state *state, const uint8_t *body, size_t length)
 {
-	struct wire_state wire = { 0 };
+	struct wire_state wire;
 
-	if (length < WIRE_STATE_LEAST)
+	if (length != sizeof(wire))
 		return -EBADMSG;
-	memcpy(&wire, body, state_known(length));
+	memcpy(&wire, body, sizeof(wire));
 	state->epoch = le32toh(wire.epoch);
 	state->seen_epoch = le32toh(wire.seen_epoch);
 	state->recv_count = le32toh(wire.recv_count);
@@ -168,8 +143,8 @@ static int read_state(struct sc_msg_state *state, const uint8_t *body, size_t le
 	state->target = le32toh(wire.target);
 	state->switch_no = le32toh(wire.switch_no);
 	state->lost = le32toh(wire.lost);
-	state->dead = WIRE_HAS_DEAD ? le32toh(wire.dead) : 0;
-	state->cut = WIRE_HAS_DEAD ? le32toh(wire.cut) : 0;
+	state->dead = le32toh(wire.dead);
+	state->cut = le32toh(wire.cut);
 	if (state->leaving > 1 || state->final > 1 || state->quiesced > 1 || state->ask > 1 ||
 	    state->flags & ~WIRE_FLAGS || state->reason >= SC_REASONS ||
 	    state->phase > SC_SWITCH_CANCEL || state->stranded > 1)
@@ -181,7 +156,7 @@ static int read_home(struct sc_msg_home *home, const uint8_t *body, size_t lengt
 {
 	struct wire_home wire;
 
-	if (length < sizeof(wire))
+	if (length != sizeof(wire))
 		return -EBADMSG;
 	memcpy(&wire, body, sizeof(wire));
 	*home = (struct sc_msg_home){
@@ -206,7 +181,7 @@ static int read_word(struct sh_wire_word *word, const uint8_t *body, size_t leng
 {
 	struct wire_word wire;
 
-	if (length < sizeof(wire))
+	if (length != sizeof(wire))
 		return -EBADMSG;
 	memcpy(&wire, body, sizeof(wire));
 	*word = (struct sh_wire_word){
@@ -223,7 +198,7 @@ static int read_log(struct sh_wire_log *log, const uint8_t *body, size_t length)
 {
 	struct wire_log wire;
 
-	if (length < sizeof(wire))
+	if (length != sizeof(wire))
 		return -EBADMSG;
 	memcpy(&wire, body, sizeof(wire));
 	*log = (struct sh_wire_log){
@@ -269,7 +244,7 @@ static int read_seq(uint32_t *seq, const uint8_t *body, size_t length)
 {
 	struct wire_seq wire;
 
-	if (length < sizeof(wire))
+	if (length != sizeof(wire))
 		return -EBADMSG;
 	memcpy(&wire, body, sizeof(wire));
 	*seq = le32toh(wire.seq);
@@ -280,7 +255,7 @@ static int read_ping(struct sh_wire_ping *ping, const uint8_t *body, size_t leng
 {
 	struct wire_ping wire;
 
-	if (length < sizeof(wire))
+	if (length != sizeof(wire))
 		return -EBADMSG;
 	memcpy(&wire, body, sizeof(wire));
 	*ping = (struct sh_wire_ping){ .seq = le32toh(wire.seq), .nic = wire.nic };
@@ -330,7 +305,7 @@ static int read_body(struct sh_wire_record *record, const uint8_t *body, size_t 
 	case SH_WIRE_HOME: return read_home(&record->home, body, length);
 	case SH_WIRE_WORD: return read_word(&record->word, body, length);
 	case SH_WIRE_LOG: return read_log(&record->log, body, length);
-	case SH_WIRE_UNKNOWN: return 0;
+	case SH_WIRE_UNKNOWN: return length ? -EBADMSG : 0;
 	case SH_WIRE_KEYS: return read_keys(record, body, length);
 	case SH_WIRE_NICS: return read_nics(record, body, length);
 	case SH_WIRE_KEYS_ACK:
@@ -343,7 +318,7 @@ static int read_body(struct sh_wire_record *record, const uint8_t *body, size_t 
 	return -EBADMSG;
 }
 
-/* Takes the header and body of the next record, of whatever type. */
+/* Takes the header and body of the next record. */
 static int reader_take(struct sh_wire_reader *reader, struct wire_record *wire,
 		       const uint8_t **body)
 {
@@ -368,16 +343,14 @@ static int reader_next(struct sh_wire_reader *reader, struct sh_wire_record *rec
 	uint16_t type;
 	int ret;
 
-	do {
-		if (!reader->records_left)
-			return 0;
-		ret = reader_take(reader, &wire, &body);
-		if (ret)
-			return ret;
-		type = le16toh(wire.type);
-		if (!type)
-			return -EBADMSG;
-	} while (type >= SH_WIRE_TYPES);
+	if (!reader->records_left)
+		return 0;
+	ret = reader_take(reader, &wire, &body);
+	if (ret)
+		return ret;
+	type = le16toh(wire.type);
+	if (!type || type >= SH_WIRE_TYPES)
+		return -EBADMSG;
 	memset(record, 0, sizeof(*record));
 	record->type = (enum sh_wire_type)type;
 	record->ids.src_conn = le32toh(wire.src_conn);

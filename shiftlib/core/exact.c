@@ -7,9 +7,8 @@
  * before. The peer keeps the answer, as the asker may lose the next carrier before settling, and
  * ask again.
  *
- * An end waits for the PSN only if it was told that the PSN will come: an earlier version says
- * nothing (SILENT), a sick NIC is not asked, and a NIC that does not answer in exact_ns is not
- * waited for (UNKNOWN).
+ * Nobody waits for it who was not told that it comes: an end where it is off says nothing (SILENT), a sick NIC
+ * is not asked, one that does not answer in exact_ns is not waited for (UNKNOWN).
  */
 #include "shiftlib/core/internal.h"
 

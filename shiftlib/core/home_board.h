@@ -24,7 +24,7 @@
 
 #define SC_HOME_NICS	   32 /* NICs of a host; 0 is the default NIC of the board */
 #define SC_HOME_PROCESSES  256
-#define SC_HOME_BUSY_APART 2 /* bit of `busy`: sc_home_fits.apart */
+#define SC_HOME_BUSY_APART 2 /* as in sc_home_fits */
 #define SC_HOME_BUSY_ODDS  4
 #define SC_HOME_NOWHERE	   SC_MAX_PATHS /* home of a group: the NIC is on none of its paths */
 
@@ -33,9 +33,8 @@ struct sc_home_process {
 	uint32_t runs;	     /* NICs that may execute its atomics: its claim */
 	uint32_t ready, can; /* as in sc_home_fits */
 	uint8_t taken, takes_part;
-	uint8_t busy; /* not 0: somebody wants atomics elsewhere, or is barred (earlier builds look
-		       * for that alone); SC_HOME_BUSY_ */
-	uint8_t far;  /* sc_home_far.steps of NIC 0, without the others'; 0 of earlier builds */
+	uint8_t busy; /* somebody wants to run them elsewhere, or is barred; and SC_HOME_BUSY_ */
+	uint8_t far;  /* sc_home_far of NIC 0, without that of the others */
 };
 
 struct sc_home_board {

@@ -9,7 +9,7 @@ enum sc_flags { SC_FLAG_FATAL = 1, SC_FLAG_CLOSED = 2 };
 
 /* Answers about the expected PSN that the peer has asked for. */
 enum sc_exact {
-	SC_EXACT_SILENT, /* the sender never tells: an earlier version, or switched off */
+	SC_EXACT_SILENT, /* the sender never tells: it is off there */
 	SC_EXACT_LATER,	 /* not asked for, or not known yet */
 	SC_EXACT_TOLD,
 	SC_EXACT_UNKNOWN, /* the PSN will not be known */
@@ -20,9 +20,9 @@ const char *sc_exact_name(enum sc_exact exact);
 
 /* Whether the sender waits out a flap, where needed. */
 enum sc_stays {
-	SC_STAYS_NOT,	  /* the sender never waits: an earlier version, or switched off */
-	SC_STAYS_REPEATS, /* the sender waits; its QP takes no atomics, so the receiver has none */
-	SC_STAYS_ATOMICS, /* the sender waits, and its QP takes atomics */
+	SC_STAYS_NOT, /* the sender waits out nothing: it is off there */
+	SC_STAYS_REPEATS, /* it does; its QP takes no atomics, so that the receiver has none outstanding */
+	SC_STAYS_ATOMICS, /* it does, and its QP takes atomics */
 };
 
 /* Reasons why atomics of a connection may not run yet on its NIC. */

@@ -227,7 +227,7 @@ const char *sc_home_why_text(enum sc_home_why why)
 		[SC_HOME_LEAVING] =
 			"another connection of the peer is still on another of its NICs",
 		[SC_HOME_SILENT] = "the peer has a connection that takes no part in this "
-				   "(unprotected, without SHIFT, an earlier version, or on "
+				   "(unprotected, without SHIFT, or on "
 				   "memory that other processes may have)",
 	};
 

@@ -96,9 +96,8 @@ struct sh_peer {
 	uint64_t nics_resend_at, nics_interval;
 	uint64_t heard_at;
 	uint64_t unanswered_said_at; /* time of the last log line about its silence; 0: none */
-	uint32_t caps;		     /* SH_WIRE_CAPS of its build */
+	uint32_t caps;		     /* SH_WIRE_CAP_ bits of its introduction */
 	uint8_t sl, traffic_class;   /* those of its first connection, for datagrams too */
-	uint8_t minor;		     /* minor version of its datagrams; the major one is ours */
 	uint32_t first
 		[SC_MAX_PATHS]; /* numbers of its connections, by first choice of path: spread.c */
 	uint8_t doubted;	/* bits of paths whose NIC told a wrong expected PSN */

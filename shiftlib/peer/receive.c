@@ -102,12 +102,11 @@ static void receive_from_stranger(struct sh_wire_reader *reader)
 }
 
 static void receive_from_peer(struct sh_peer *peer, const struct sh_nic *nic,
-			      struct sh_wire_reader *reader, uint8_t minor)
+			      struct sh_wire_reader *reader)
 {
 	struct sh_wire_record record;
 	int ret;
 
-	peer->minor = minor;
 	if (!peer->heard_at) /* the peer knows us by now: news that it missed is due */
 		receive_tell_soon(peer);
 	peer->heard_at = sh_now_ns();
@@ -135,7 +134,7 @@ static void receive_datagram(void *nic, const void *buf, size_t length)
 	if (refusal)
 		receive_refused(peer, header.src_instance, refusal);
 	else if (peer)
-		receive_from_peer(peer, nic, &reader, header.minor);
+		receive_from_peer(peer, nic, &reader);
 	else
 		receive_from_stranger(&reader);
 }

@@ -23,6 +23,7 @@ from shiftlab.lab import Lab, Shift, cases_main, free_port, wait_for
 from shiftlab.perftest import SOON, Failed
 from shiftlab.redis import PATIENCE_S, Redis
 
+PROTOCOL = 4                # KV_PROTOCOL of kvclient/kv.h
 UNKNOWN, PING = 3, 9        # types of records: "I have no such connection", a heartbeat
 SEAL_HEAD, HEAD, ADDR = 12, 48, 36
 NOBODY = 0x1234567812345678  # no instance
@@ -67,7 +68,7 @@ NO_SECRET = "warn: the job has no secret: whoever can write to its KV server"
 
 def datagram(source, target, kind, body=b"", ids=(0, 0, 0)):
     record = struct.pack("<HHIII", kind, 16 + len(body), *ids) + body
-    return struct.pack("<4sBBHQQII", b"SHFT", 3, 1, 1, source, target, 32 + len(record), 0) + record
+    return struct.pack("<4sBBHQQII", b"SHFT", PROTOCOL, 0, 1, source, target, 32 + len(record), 0) + record
 
 
 def unknown(victim, peer):

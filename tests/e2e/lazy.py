@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """SHIFT_LAZY=on: no standby before a fault, not with a thousand queue pairs, and all move all the
 same; after the return there is none again. SHIFT_LAZY=pool: queue pairs made ahead. Tools under
-traffic, one end that is not lazy, an older peer, and backups that would refuse. (Data that is checked:
+traffic, one end that is not lazy, and backups that would refuse. (Data that is checked:
 run_verify.py --lazy.)
 
   lazy.py --build DIR [CASE...]
@@ -15,7 +15,6 @@ from backup import Pair, check
 
 from shiftlab.lab import PATIENT, Lab, Shift, cases_main, free_port, wait_for
 from shiftlab.perftest import SOON, Perftest, drain, link, switch
-from versions import other
 
 THOUSAND = 1000
 FEW = 8             # queue pairs on one completion queue
@@ -33,11 +32,10 @@ def rests(q):
 class Resting:
     """Two programs with many queue pairs that carry nothing."""
 
-    def __init__(self, lab, qps, settings=({"lazy": "on"}, {"lazy": "on"}), libdir=None):
+    def __init__(self, lab, qps, settings=({"lazy": "on"}, {"lazy": "on"})):
         self.lab, self.qps = lab, qps
         argv = [os.path.join(lab.out, "bin", "control"), "--port", free_port(), "--qps", qps]
-        shifts = [Shift(log="debug", libdir=d, **{**SOON, **PATIENT, **s})
-                  for d, s in zip((None, libdir), settings)]
+        shifts = [Shift(log="debug", **{**SOON, **PATIENT, **s}) for s in settings]
         self.ends = [lab.start("h0", argv + ["--server"], "server", shifts[0], stdin=True),
                      lab.start("h1", argv + ["--client"], "client", shifts[1], stdin=True)]
 
@@ -149,16 +147,6 @@ def one_end(lab):
     pair.end()
 
 
-def older(lab):
-    """It cannot say that it is lazy, nor hear it."""
-    pair = Resting(lab, 40, libdir=other(lab, "3.0"))
-    pair.await_all("standbys of all", lambda q: q["level"] == "protected" and q["standby"] and
-                   q["standby"]["phase"] == "READY")
-    check(all(q["peer_version"] == "3.0" for q in lab.connections("h0")), "the peer is no older one")
-    pair.moved()
-    pair.end()
-
-
 def tool(name, fault, qps=1):
     def case(lab):
         test = Perftest(name, fault, qps, lazy="on")
@@ -198,7 +186,6 @@ CASES = {
     "pool_alone": pool_alone,
     "pool_dies": pool_dies,
     "one_end": one_end,
-    "older": older,
     "write_link": tool("ib_write_bw -q 4", link, 4),
     "send_switch": tool("ib_send_bw -s 4096", switch),
     "read_link": tool("ib_read_bw -q 2", link, 2),

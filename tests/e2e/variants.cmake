@@ -10,13 +10,14 @@ function(variant name definition)
 	set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL TRUE)
 endfunction()
 
-# The sources of shiftlib's libraries in which something matches.
+# The sources of libraries in which something matches.
 function(sources_naming found pattern)
 	set(matching "")
 	foreach(library ${ARGN})
 		get_target_property(sources ${library} SOURCES)
+		get_target_property(folder ${library} SOURCE_DIR)
 		foreach(source ${sources})
-			cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_SOURCE_DIR}/shiftlib)
+			cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder})
 			file(STRINGS ${source} lines REGEX "${pattern}" LIMIT_COUNT 1)
 			if(lines)
 				list(APPEND matching ${source})
@@ -34,9 +35,6 @@ variant(mutant_2 SHIFT_MUTANT=2 ${unasked})
 variant(mutant_3 SHIFT_MUTANT=3 ${CMAKE_SOURCE_DIR}/providers/mlx5/driven_cq.c)
 variant(mutant_4 SHIFT_MUTANT=4 ${CMAKE_SOURCE_DIR}/providers/mlx5/move.c)
 
-# Another version of the control plane: what names something of wire.h that depends on the version.
-sources_naming(versioned "SH_WIRE_(MAJOR|MINOR|SIGNS|CAPS)" shift_shell shift_control shift_report shift_facade)
-foreach(version 3.0 3.11 4.0)
-	string(REPLACE "." ";SH_WIRE_MINOR=" numbers "SH_WIRE_MAJOR=${version}")
-	variant(wire_${version} "${numbers}" ${versioned})
-endforeach()
+# Another protocol than that of kvclient/kv.h.
+sources_naming(versioned "KV_PROTOCOL" shift_shell shift_control kvclient)
+variant(protocol_99 KV_PROTOCOL=99 ${versioned})

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Two ends with different versions of SHIFT: a later minor version, which adds to what is sent, is
-protected, moves and returns; an earlier one is protected too, but not where the job has a secret, as
-it does not sign; a later major version protects nothing and says so at both ends, and nothing else
-happens to the job. And peers without SHIFT, or that come late: what they cost.
+"""Two ends whose SHIFT has different protocols: nothing is protected, both say which protocols these are and what
+to do, and nothing else happens to the job. And peers without SHIFT, or that come late: what they cost.
 
   versions.py --build DIR [CASE...]; without cases all, the long one too
 """
+import json
 import os
 import re
 import sys
@@ -21,11 +20,7 @@ ABSENT = "its peer does not run SHIFT, or has not said so"
 RARE_S = 1.8
 LOOKS_5S, LOOKS_90S = 8, 10   # 0, 1, 5, 21, 85, 341 ms, 1.4, 5.5, 21.8, 87 s
 QPS = 40
-
-
-def other(lab, version):
-    """The drop-in that plays that version of the control plane; its folder."""
-    return variant(lab.out, "wire_" + version)
+OTHER = 99          # protocol of a variant
 
 
 def start(lab, server, client):
@@ -54,53 +49,19 @@ def all_are(lab, hosts, test):
     return len(qps) == QPS * len(hosts) and all(test(q) for q in qps)
 
 
-def minor(lab):
+def differs(lab):
     programs = start(lab, Shift(log="info", **SOON),
-                     Shift(libdir=other(lab, "3.11"), log="info", **SOON))
-    wait_for("protection of all", lambda: all_are(lab, ("h0", "h1"), lambda q: q["level"] ==
-                                                  "protected"), 60)
-    if not all_are(lab, ("h0",), lambda q: q["peer_version"] == "3.11"):
-        raise Failed("the status does not name the peer's version")
-    talk(programs)
-    lab.fault("port-down", "h0/mlx5_0")
-    wait_for("move of all", lambda: all_are(lab, ("h0", "h1"), lambda q: q["nic"] == "mlx5_1"), 60)
-    lab.ctl("heal", "h0/mlx5_0")
-    wait_for("return of all", lambda: all_are(lab, ("h0", "h1"), lambda q: q["nic"] == "mlx5_0" and
-                                              q["level"] == "protected"), 60)
-    end(programs)
-
-
-def older(lab):
-    """Minor version 0, which did not sign: protected without a secret, and with one it says why not."""
-    programs = start(lab, Shift(log="info", **SOON), Shift(libdir=other(lab, "3.0"), log="info", **SOON))
-    wait_for("protection of all", lambda: all_are(lab, ("h0", "h1"), lambda q: q["level"] ==
-                                                  "protected"), 60)
-    talk(programs)
-    end(programs)
-    path = os.path.join(lab.folder, "secret")
-    with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as f:
-        f.write("0123456789abcdef\n")
-    what = "does not sign datagrams as SHIFT_SECRET_FILE asks for"
-    programs = start(lab, Shift(log="info", secret_file=path, **SOON),
-                     Shift(libdir=other(lab, "3.0"), log="info", secret_file=path, **SOON))
-    wait_for("reason in the status", lambda: all_are(
-        lab, ("h0",), lambda q: q["level"] == "driven" and what in (q["why"] or "")), 60)
-    if what not in lab.shift_log(programs[0]):
-        raise Failed("the server has not said it")
-    talk(programs)
-    if not all_are(lab, ("h0", "h1"), lambda q: q["level"] == "driven"):
-        raise Failed("protected by datagrams that nobody signed")
-    end(programs)
-
-
-def major(lab):
-    programs = start(lab, Shift(log="info", **SOON),
-                     Shift(libdir=other(lab, "4.0"), log="info", **SOON))
-    for host, p, what in (("h0", programs[0], "a later version"),
-                          ("h1", programs[1], "an earlier version")):
-        wait_for("reason in the status", lambda host=host, what=what: all_are(
-            lab, (host,), lambda q: q["level"] == "driven" and what in (q["why"] or "")), 60)
-        if what not in lab.shift_log(p):
+                     Shift(libdir=variant(lab.out, f"protocol_{OTHER}"), log="info", **SOON))
+    wait_for("the other protocol", lambda: all_are(lab, ("h0",), lambda q: q["peer_protocol"] == OTHER), 60)
+    own = json.loads(lab.shiftctl("h0", "status", "--json"))["processes"][0]["protocol"]
+    for host, p, theirs, ours in (("h0", programs[0], OTHER, own), ("h1", programs[1], own, OTHER)):
+        why = (f"the other end has protocol {theirs}, this end has protocol {ours}: "
+               "run the same version of SHIFT at both ends")
+        wait_for("reason in the status", lambda host=host, why=why, theirs=theirs: all_are(
+            lab, (host,), lambda q: (q["level"], q["why"], q["peer_protocol"]) == ("driven", why, theirs)), 60)
+        if why not in lab.shiftctl(host, "status"):
+            raise Failed(f"shiftctl status does not say it on {host}")
+        if f"is not believed: {why}" not in lab.shift_log(p):
             raise Failed(f"{p.name} has not said it")
     talk(programs)
     end(programs)
@@ -171,8 +132,7 @@ def late(lab):
             raise Failed(f"{p.name} ended with {p.process.returncode}")
 
 
-CASES = {"minor": minor, "older": older, "major": major, "stock": stock, "late": late,
-         "stock_90s": stock_90s}
+CASES = {"differs": differs, "stock": stock, "late": late, "stock_90s": stock_90s}
 
 if __name__ == "__main__":
     sys.exit(cases_main(list(CASES), lambda lab, name: CASES[name](lab)))

@@ -31,7 +31,6 @@ static void die(const char *file, unsigned line, const char *what)
 static void base_value(struct data *data)
 {
 	struct kv_record rec = {
-		.protocol = SH_WIRE_MAJOR,
 		.instance = 0x1122334455667788,
 		.conn_id = 7,
 		.nonce = 0xfeedbeef,

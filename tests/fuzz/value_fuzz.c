@@ -34,7 +34,6 @@ static void check_record(const void *bytes, size_t n)
 		CHECK(rec.addr[i].mtu <= 5 && rec.addr[i].ctrl_qpn != 1);
 	CHECK(!kv_record_encode(&rec, wire, sizeof(wire), &len));
 	CHECK(!kv_record_decode(&again, wire, len));
-	again.minor = rec.minor;
 	CHECK(!memcmp(&rec, &again, sizeof(rec)));
 }
 

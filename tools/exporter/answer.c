@@ -130,14 +130,11 @@ static void answer_process(struct series *gauges, const json_t *answer)
 		answer_qps(gauges, pid, program, group);
 }
 
-/* An earlier version does not tell. */
 static void answer_degraded(struct series *counters, struct series *gauges, const json_t *answer)
 {
 	const json_t *degraded = json_object_get(answer, "degraded");
 	char pid[32];
 
-	if (!json_is_number(json_object_get(degraded, "bandwidth_left")))
-		return;
 	snprintf(pid, sizeof(pid), "%lld", ctl_int(answer, "pid"));
 	series_add(counters, FAMILY_DEGRADED, "", number(degraded, "seconds"), NULL);
 	series_add(gauges, FAMILY_LEFT, "", number(degraded, "bandwidth_left"), "pid", pid,
@@ -146,11 +143,10 @@ static void answer_degraded(struct series *counters, struct series *gauges, cons
 
 static void answer_nic(struct series *gauges, const json_t *nic)
 {
-	const char *name = ctl_text(nic, "name"), *gray = ctl_text(nic, "gray");
+	const char *name = ctl_text(nic, "name");
 
 	series_add(gauges, FAMILY_NIC, "", 1, "nic", name, "state", ctl_text(nic, "state"), NULL);
-	if (*gray) /* an earlier version does not tell */
-		series_add(gauges, FAMILY_GRAY, "", 1, "nic", name, "state", gray, NULL);
+	series_add(gauges, FAMILY_GRAY, "", 1, "nic", name, "state", ctl_text(nic, "gray"), NULL);
 }
 
 int answer_read(const json_t *answer, struct series *counters, struct series *gauges)

@@ -84,11 +84,8 @@ static int home_takes(struct sh_qp *qp, const struct sh_carrier *to)
 	if (to->path && !sh_home_on(qp) && sh.config.atomic_home && !qp->home.alone) {
 		qp->home.alone = true;
 		sh_log(SH_LOG_INFO,
-		       "QP 0x%06x: its peer does not know of one NIC for atomics (SHIFT before "
-		       "protocol "
-		       "3.6, or SHIFT_ATOMIC_HOME=off): atomics here are not atomic with those of "
-		       "other "
-		       "connections to that peer",
+		       "QP 0x%06x: its peer has SHIFT_ATOMIC_HOME=off: atomics here are not atomic "
+		       "with those of other connections to that peer",
 		       qp->qp->qp_num);
 	}
 	return sp_qp_atomics(qp->sp, home_may(qp), &used);

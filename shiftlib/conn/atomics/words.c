@@ -33,7 +33,7 @@ struct sh_words {
 
 static bool words_usable(const struct sh_qp *qp)
 {
-	return sh.config.atomics_owner && qp->peer && (qp->peer->caps & SH_WIRE_CAP_WORD);
+	return sh.config.atomics_owner && qp->peer;
 }
 
 static struct sh_wire_word *words_find(const struct sh_qp *qp, uint64_t addr, uint32_t rkey)

@@ -21,6 +21,7 @@
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/control/address.h"
+#include "shiftlib/control/version.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
@@ -333,20 +334,9 @@ void sh_intro_contact(uint32_t contacts)
 
 static const char *intro_refusal(const struct sh_intro_item *item)
 {
-	if (item->get_ret)
-		return kv_refusal(item->get_ret);
-	if (item->peer.protocol > SH_WIRE_MAJOR)
-		return "it runs a later version of SHIFT, with another control protocol: run "
-		       "one version at both ends";
-	if (item->peer.protocol < SH_WIRE_MAJOR)
-		return "it runs an earlier version of SHIFT, with another control protocol: run "
-		       "one version at both ends";
-	if (SH_WIRE_NEEDED & ~item->peer.caps)
-		return "it lacks capabilities that this version of SHIFT needs";
-	if (sh_peers_sign() && !(item->peer.caps & SH_WIRE_CAP_SIGNS))
-		return "it runs an earlier version of SHIFT, which does not sign datagrams as "
-		       "SHIFT_SECRET_FILE asks for: run one version at both ends";
-	return NULL;
+	if (item->get_ret == -EPROTONOSUPPORT && item->peer.protocol)
+		return sh_version_refusal(item->peer.protocol);
+	return kv_refusal(item->get_ret);
 }
 
 /* A record that nobody should have written, or that we cannot read, protects nothing. */
@@ -372,6 +362,8 @@ void sh_intro_answer(struct sh_qp *qp, const struct sh_intro_item *item, const c
 	int kv = absent || refusal ? 0 : ret;
 
 	sh_clock_touch(qp);
+	if (item->peer.protocol)
+		qp->intro.peer_protocol = item->peer.protocol;
 	sh_log(SH_LOG_DEBUG, "QP 0x%06x: KV: put %d, %s of %s: %d", qp->qp->qp_num, item->put_ret,
 	       item->get ? "get" : "no get", item->peer_key, item->get_ret);
 	intro_say_kv(error, kv);

@@ -55,8 +55,6 @@ static const char *log_refusal(const struct sh_qp *qp, const struct sh_carrier *
 		return why;
 	if (!qp->log.room || carrier->log.no_room)
 		return "its send queue has no room for log WQEs";
-	if (!(qp->peer->caps & SH_WIRE_CAP_LOG))
-		return "its peer's SHIFT knows no log (before 3.9)";
 	return NULL;
 }
 

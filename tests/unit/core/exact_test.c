@@ -126,7 +126,7 @@ static void one_that_does_not_know_is_not(void **state)
 	assert_false(f.out.a[1].exact);
 }
 
-/* An earlier version, or it is switched off. */
+/* It is switched off there. */
 static void nor_one_that_never_tells(void **state)
 {
 	struct core_fixture f;

@@ -197,7 +197,7 @@ static void two_ends_agree(void **state)
 	}
 }
 
-/* An earlier version tells none, and knows none: its leader's choice is by number, and obeyed. */
+/* A leader without an order tells none: it chooses by number, and is obeyed. */
 static void who_leads_decides(void **state)
 {
 	struct sc_event e = { .type = SC_EV_MSG_STANDBY };

@@ -90,7 +90,7 @@ static void not_of_a_peer_that_cannot_answer(void **state)
 	struct core_fixture f;
 
 	protected(&f);
-	f.conn.peer.stays = SC_STAYS_NOT; /* an earlier version */
+	f.conn.peer.stays = SC_STAYS_NOT;
 	leaves_at_once(&f, SC_REASON_PORT);
 	protected(&f);
 	f.conn.config.stay_ns = 0;

@@ -72,7 +72,7 @@ static void reads(void **state)
 	assert_int_equal(out(255, &unknown, 255, &unknown), 254);
 }
 
-/* A peer before 3.4 tells nothing; one whose application takes none is not cut for. */
+/* Without a number nothing is cut; one whose application takes none is not cut for. */
 static void reads_not_told(void **state)
 {
 	assert_int_equal(sh_fit_reads_out(16, &mlx5, 0), 16);
