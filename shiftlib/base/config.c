@@ -128,18 +128,6 @@ static bool config_exact(void)
 	return !text || strcmp(text, "off");
 }
 
-/*
- * Reads SHIFT_WQE_LOG. A number in SHIFT_LOG, the log that people read, is no level of that, so
- * it is taken for this.
- */
-static uint32_t config_wqe_log(void)
-{
-	bool other = sh_log_is_number() && !sh_setting("SHIFT_WQE_LOG");
-
-	return (uint32_t)config_number(other ? "SHIFT_LOG" : "SHIFT_WQE_LOG", "requests", 0, 0,
-				       SH_WQE_LOG_MAX);
-}
-
 static void config_read_lazy(struct sh_config *config)
 {
 	const char *text = sh_setting("SHIFT_LAZY");
@@ -261,7 +249,8 @@ void sh_config_read(struct sh_config *config)
 	config_read_atomics(config);
 	config->atomic_home = config_atomic_home();
 	config_read_atomic_group(config);
-	config->wqe_log = config_wqe_log();
+	config->wqe_log =
+		(uint32_t)config_number("SHIFT_WQE_LOG", "requests", 0, 0, SH_WQE_LOG_MAX);
 	config->any_vlan = config_on("SHIFT_ANY_VLAN", false);
 	config->crash_note = config_on("SHIFT_CRASH_NOTE", true);
 	config->hang.send_ns = config_ms("SHIFT_HANG_MS", 200, 10, 600000) * SH_NS_PER_MS;

@@ -223,19 +223,12 @@ log_line(enum sh_log_level level, const char *format, ...)
 	va_end(args);
 }
 
-bool sh_log_is_number(void)
-{
-	const char *wanted = sh_setting("SHIFT_LOG");
-
-	return wanted && *wanted >= '0' && *wanted <= '9';
-}
-
 static void log_init_level(void)
 {
 	const char *wanted = sh_setting("SHIFT_LOG");
 	int level;
 
-	if (!wanted || !*wanted || sh_log_is_number())
+	if (!wanted || !*wanted)
 		return;
 	for (level = 0; level < SH_LOG_LEVELS; level++) {
 		if (!strcmp(wanted, level_names[level])) {

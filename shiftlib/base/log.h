@@ -29,9 +29,8 @@ void sh_log_fields(enum sh_log_level level, const char *fields, const char *form
 	__attribute__((format(printf, 3, 4)));
 /* Logs at level error from a signal handler: async-signal-safe. */
 void sh_log_crash(const char *message);
-int sh_log_fd(void);	     /* where lines go */
-bool sh_log_json(void);	     /* fields are shown */
-bool sh_log_is_number(void); /* SHIFT_LOG: then it is no level, but means SHIFT_WQE_LOG */
+int sh_log_fd(void);	/* where lines go */
+bool sh_log_json(void); /* fields are shown */
 bool sh_log_enabled(enum sh_log_level level);
 const char *sh_log_level_name(enum sh_log_level level);
 

@@ -23,7 +23,6 @@ CASES = {       # settings of both; n; options of the server
     "each": ({"wqe_log": 1}, 1, []),
     "fourth": ({"wqe_log": 4}, 4, []),
     "sixteenth": ({"wqe_log": 16}, 16, []),
-    "by_number": ({"log": 2}, 2, []),   # SHIFT_LOG=2: no level, so it is this
     "off": ({}, None, []),
     "relaxed": ({"wqe_log": 1}, None, ["-r"]),
     "mixed": ({"wqe_log": 3}, 3, []),       # lists, ibv_wr_*, full queues, and what is given up

@@ -18,6 +18,7 @@ struct sh_intro {
 	struct list_node line;	/* entry in sh_intros.line or .waiting, or alone */
 	bool queued;		/* stands in line, or is being asked about */
 	bool waits;		/* in sh_intros.waiting instead */
+	uint8_t peer_protocol;	/* protocol of the record that was read last; 0: none was read */
 	bool published, told;
 	bool no_store;	  /* the store did not answer when asked last */
 	bool refused;	  /* logged: the peer's record is wrong */
