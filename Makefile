@@ -19,7 +19,7 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 	proof proof-long model-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long again-long soak cases crossed gray-long \
 	valgrind programs \
 	pyverbs bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-regions bench-memory bench-kv \
-	bench-detect bench-scale bench-cluster \
+	bench-detect bench-scale bench-cluster bench-programs bench-test \
 	bench-parity bench-bystanders bench-status bench-spread bench-txn figures figures-draw figures-publish install clean
 
 all: build
@@ -91,7 +91,7 @@ demo: build
 
 # What is got for tests comes while the build runs; without it its tests are skipped.
 test: deps
-	@{ ./scripts/get-prometheus.sh $(B); ./scripts/install-coq.sh; ./scripts/install-cluster.sh $(B); } & \
+	@{ ./scripts/get-prometheus.sh $(B); ./scripts/install-coq.sh; } & \
 	$(MAKE) --no-print-directory build; built=$$?; wait; exit $$built
 	@./tests/run.py $(B) --out $(OUT) --jobs $(JOBS)
 
@@ -221,7 +221,15 @@ bench-bystanders: build
 	@python3 bench/bystanders.py --build $(B) --out $(OUT) $(if $(ONLY),--only $(ONLY)) \
 		$(if $(SEED),--seed $(SEED),--scripts $(if $(QUICK),40,$(SCRIPTS)))
 
-bench-txn: build
+# bench/txn and bench/cluster: no part of `make build` and `make test`.
+bench-programs: build
+	@ninja -C $(B) -j $(JOBS) bench_programs
+
+bench-test: bench-programs
+	@./scripts/install-cluster.sh $(B) || true
+	@ctest --test-dir $(B) -C bench -L '^bench$$' --output-on-failure
+
+bench-txn: bench-programs
 	@python3 bench/txn.py --build $(B) --out $(OUT) $(if $(ONLY),--workload $(ONLY)) $(if $(ROUNDS),--runs $(ROUNDS)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(QUICK),--fault none port) $(if $(RANDOM),--random $(RANDOM) --mode shift+owner)
 
@@ -254,12 +262,12 @@ bench-spread: build
 	@python3 bench/spread.py --build $(B) --out $(OUT) $(if $(QUICK),--quick)
 
 # Models of a cluster. SimPy is needed; without SimGrid its part is left out.
-bench-cluster: build
+bench-cluster: bench-programs
 	@./scripts/install-cluster.sh $(B) || $(B)/cluster/bin/python -c 'import simpy'
 	@$(B)/cluster/bin/python bench/cluster/cluster.py --build $(B) --out $(OUT) $(if $(QUICK),--quick)
 
 # The training needs programs of other people; without them its figure is left out.
-figures: build
+figures: bench-programs
 	@$(B)/programs/bin/python -c 'import mpi4py, numpy' 2>/dev/null || ./scripts/install-programs.sh $(B) || true
 	@python3 bench/figures.py --build $(B) --out $(OUT) $(if $(QUICK)$(FIGURES_QUICK),--quick)
 
