@@ -15,7 +15,7 @@ RUNS        ?= 100
 CMAKE       := cmake -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo $(CMAKE_FLAGS)
 SOURCES      = $(shell git ls-files '*.c' '*.h')
 
-.PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
+.PHONY: all help deps build quick demo test san-address san-thread test-clang format check-format fuzz \
 	proof proof-long model-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long again-long soak cases crossed gray-long \
 	valgrind programs \
 	pyverbs bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-regions bench-memory bench-kv \
@@ -25,59 +25,62 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 all: build
 
 help:
-	@echo "make demo            the main job: stock perftest outlives dead NICs and switches"
-	@echo "make test            all tests; gcc, then units under both sanitizers, the simulation under ASan"
-	@echo "make build           build into $(B)/, installing packages that are missing"
-	@echo "make san-address     units and simulation under ASan+UBSan alone (san-thread: TSan)"
-	@echo "make test-clang      everything, built by clang"
-	@echo "make check-format    clang-format must have nothing to change (format: change it)"
-	@echo "make proof           the promises as theorems, checked by Coq (docs/proof); gets it first"
-	@echo "make proof-long      1,000,000 schedules of the simulation held to the proof"
-	@echo "make model-long      the model of the protocol by spin: all configurations"
-	@echo "make sim-long        simulation, 1,000,000 schedules from a fresh seed"
-	@echo "make psn-long        simnic: rq_psn against memory, 10,000 faults from a fresh seed"
-	@echo "make diff-long       ring engine against libmlx5, 10,000,000 cases"
-	@echo "make diff-mutants    each store and barrier of the doorbells left out: must be noticed"
-	@echo "make verify-long     200 faults under verify; it fails on stock and on broken builds"
-	@echo "make verify-scripts  $(SCRIPTS) random scripts of faults on both hosts (2 s each)"
-	@echo "make atomics-long    $(COUNT) increments through drains, atomic on one NIC only: none lost; as many by two processes, and"
-	@echo "                     failed ports, too; $(FLAPS) flaps with a compare-and-swap under way, stock beside SHIFT: as many live"
-	@echo "make again-long      $(DEATHS) deaths of a responder's NIC under WRITEs with a log, by each engine"
-	@echo "make soak            $(MINUTES) minutes with a flap every 0 to 3 s"
-	@echo "make cases           verbs in every order, threads, shared receive queues, and NICs that probe-hw must find out: all cases"
-	@echo "make crossed         1,000 rounds of connections made in crossed orders by 2 x 8 threads"
-	@echo "make gray-long       links that lose a packet in 1,000, and RUNS=100 of each kind of congestion, which must move nothing"
-	@echo "make valgrind        1,000 cycles of create and destroy under memcheck"
-	@echo "make fuzz            libFuzzer on values, messages and configuration, $(MINUTES) minutes each"
-	@echo "make programs        MPI, training, PyTorch RPC, Mooncake, perftest through faults; gets them first"
-	@echo "make pyverbs         rdma-core's python tests, without SHIFT and with; docs/pyverbs.md"
-	@echo "make bench           bench-ab (no fault: stock against SHIFT) and bench-fallback"
-	@echo "make bench-lat       Table 2: small messages, 20 runs, alone and beside 1,000 idle QPs"
-	@echo "                     (one measure, each run beside new ones: ONLY=\"1 MiB\" ROUNDS=40 BLOCK=1)"
-	@echo "make bench-resent    what is sent again after a fault, against a blind resend (10 minutes; ROUNDS=10)"
-	@echo "make bench-verbs     instructions and time of each data verb: stock, SHIFT by each engine"
-	@echo "make bench-parity    SCRIPTS=1000 scripts of faults on stock and SHIFT: who lives? (3 s each; QUICK=1: 40)"
-	@echo "make bench-bystanders SCRIPTS=1000 programs with and without protection on stock and on SHIFT: do the others see the same?"
-	@echo "                     (3 s each; QUICK=1: 40; ONLY=death: episodes of that kind; SEED=n: that script)"
-	@echo "make bench-txn       SmallBank and TPC-C's new-order and payment by one-sided requests through faults, their books"
-	@echo "                     checked; per second over time (QUICK=1, ROUNDS=3, ONLY=tpcc; RANDOM=200: drawn faults)"
-	@echo "make bench-status    what watching costs: time of an answer for 2 x 1,000 QPs, throughput beside it"
-	@echo "make bench-kv        what the KV costs, up to 4,096 instances against one redis-server"
-	@echo "make bench-control   control verbs, and the set-up of up to 4,096 queue pairs"
-	@echo "make bench-begin     what a program sees of its set-up with 1 and 2 backups (1 minute)"
-	@echo "make bench-regions   registering memory while a program runs, with 2 and 8 NICs: stock, pair, spread"
-	@echo "make bench-memory    memory of an idle queue pair: stock, with its standby, lazy (3 minutes)"
-	@echo "make bench-detect    how soon each fault is found; what a drain costs (5 minutes)"
-	@echo "make bench-scale     how long 1 to 4,096 queue pairs of a dying NIC take to flow again"
-	@echo "make bench-spread    a dead NIC of 4 and of 8: rates of all streams, an all-reduce; SHIFT_BACKUP=auto and spread (QUICK=1)"
-	@echo "make bench-cluster   models: goodput of jobs to 65,536 GPUs, a shared NIC, storms of 64 hosts; gets SimPy, SimGrid"
-	@echo "make sdr-help        the targets of SDR, a project of its own in sdr/"
-	@echo "make figures         takes all measurements and draws them into $(OUT)/figures; QUICK=1: a look"
-	@echo "make figures-draw    draws again what was measured (figures-publish: those of docs/figures)"
-	@echo "make deb             Debian packages, into $(OUT)/packages; lintian has nothing to say"
-	@echo "make test-kernel     on Debian's own kernel with soft-RoCE, emulated by QEMU (10 minutes; CASE=pattern)"
-	@echo "make test-packages   they come and go in a copy of this system; dpkg is killed at every step"
-	@echo "make install         into CMAKE_INSTALL_PREFIX (give it in CMAKE_FLAGS)"
+	@echo "Everyday"
+	@echo "  make quick            build, units without NICs, style, format (a minute or two)"
+	@echo "  make build            build into $(B)/, installing packages that are missing"
+	@echo "  make test             all tests, gcc; then units and simulation under sanitizers (25 minutes)"
+	@echo "  make san-address      units and simulation under ASan+UBSan alone (san-thread: TSan)"
+	@echo "  make test-clang       everything, built by clang"
+	@echo "  make format           clang-format on all sources (check-format: must have nothing to change)"
+	@echo "  make demo             the main job: stock perftest outlives dead NICs and switches"
+	@echo "Long tests"
+	@echo "  make test-kernel      on Debian's own kernel with soft-RoCE, by QEMU (10 minutes; CASE=pattern)"
+	@echo "  make proof            the promises as theorems, checked by Coq (docs/proof); gets it first"
+	@echo "  make proof-long       1,000,000 schedules of the simulation held to the proof"
+	@echo "  make model-long       the model of the protocol by spin: all configurations"
+	@echo "  make sim-long         simulation, 1,000,000 schedules from a fresh seed"
+	@echo "  make psn-long         simnic: rq_psn against memory, 10,000 faults from a fresh seed"
+	@echo "  make diff-long        ring engine against libmlx5, 10,000,000 cases"
+	@echo "  make diff-mutants     each store and barrier of the doorbells left out: must be noticed"
+	@echo "  make verify-long      200 faults under verify; it fails on stock and on broken builds"
+	@echo "  make verify-scripts   $(SCRIPTS) random scripts of faults on both hosts (2 s each)"
+	@echo "  make atomics-long     $(COUNT) increments through drains and dead ports, none lost; $(FLAPS) flaps"
+	@echo "  make again-long       $(DEATHS) deaths of a responder's NIC under WRITEs with a log"
+	@echo "  make soak             $(MINUTES) minutes with a flap every 0 to 3 s"
+	@echo "  make cases            verbs in every order, threads, shared receive queues, odd NICs: all cases"
+	@echo "  make crossed          1,000 rounds of connections made in crossed orders by 2 x 8 threads"
+	@echo "  make gray-long        links that lose a packet in 1,000; RUNS=100 of each congestion"
+	@echo "  make valgrind         1,000 cycles of create and destroy under memcheck"
+	@echo "  make fuzz             libFuzzer on values, messages, configuration; $(MINUTES) minutes each"
+	@echo "  make programs         MPI, training, PyTorch RPC, Mooncake, perftest through faults; gets them"
+	@echo "  make pyverbs          rdma-core's python tests, without SHIFT and with; docs/pyverbs.md"
+	@echo "Benches (QUICK=1: a look; results in $(OUT)/)"
+	@echo "  make bench            bench-ab (no fault: stock against SHIFT) and bench-fallback"
+	@echo "  make bench-lat        Table 2: small messages beside 1,000 idle QPs (ONLY=\"1 MiB\" ROUNDS=40)"
+	@echo "  make bench-resent     what is sent again after a fault, against a blind resend (10 minutes)"
+	@echo "  make bench-verbs      instructions and time of each data verb: stock, SHIFT by each engine"
+	@echo "  make bench-parity     SCRIPTS=1000 scripts of faults on stock and SHIFT: who lives? (3 s each)"
+	@echo "  make bench-bystanders SCRIPTS=1000 bystanders: do they see what stock shows? (ONLY=death SEED=n)"
+	@echo "  make bench-status     what watching costs: an answer for 2 x 1,000 QPs, throughput beside it"
+	@echo "  make bench-kv         what the KV costs, up to 4,096 instances against one redis-server"
+	@echo "  make bench-control    control verbs, and the set-up of up to 4,096 queue pairs"
+	@echo "  make bench-begin      what a program sees of its set-up with 1 and 2 backups (1 minute)"
+	@echo "  make bench-regions    registering memory while a program runs, with 2 and 8 NICs"
+	@echo "  make bench-memory     memory of an idle queue pair: stock, with its standby, lazy (3 minutes)"
+	@echo "  make bench-detect     how soon each fault is found; what a drain costs (5 minutes)"
+	@echo "  make bench-scale      how long 1 to 4,096 queue pairs of a dying NIC take to flow again"
+	@echo "  make bench-spread     a dead NIC of 4 and of 8: rates of all streams, an all-reduce"
+	@echo "  make bench-txn        transactions through faults, books checked (ROUNDS=3 ONLY=tpcc RANDOM=200)"
+	@echo "  make bench-cluster    models: jobs to 65,536 GPUs, a shared NIC, storms; gets SimPy, SimGrid"
+	@echo "  make bench-test       builds these two, which make build leaves out, and runs their tests"
+	@echo "  make figures          takes all measurements and draws them into $(OUT)/figures"
+	@echo "  make figures-draw     draws again what was measured (figures-publish: those of docs/figures)"
+	@echo "  make sdr-help         the targets of SDR, a project of its own in sdr/"
+	@echo "Packages"
+	@echo "  make deb              Debian packages, into $(OUT)/packages; lintian has nothing to say"
+	@echo "  make test-packages    they come and go in a copy of this system; dpkg is killed anywhere"
+	@echo "  make install          into CMAKE_INSTALL_PREFIX (give it in CMAKE_FLAGS)"
+	@echo "  make clean            removes build folders and $(OUT)/"
 
 deps:
 	@./scripts/install-deps.sh
@@ -85,6 +88,10 @@ deps:
 build: deps
 	@$(CMAKE) -S . -B $(B) >/dev/null
 	@ninja -C $(B) -j $(JOBS)
+
+# A verdict while one works. NICs, programs and what takes minutes are left to `make test`.
+quick: build check-format
+	@ctest --test-dir $(B) -L '^unit$$' -LE '^(simnic|fuzz)$$' -j $(JOBS) --output-on-failure --progress
 
 demo: build
 	@python3 tools/demo/demo.py --build $(B)/out --out $(OUT)
