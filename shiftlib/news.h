@@ -10,7 +10,7 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "shiftlib/core/core.h"
+#include "shiftlib/core/state.h"
 
 struct sh_nic;
 struct sp_callbacks;

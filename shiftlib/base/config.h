@@ -4,7 +4,7 @@
 #define SHIFTLIB_CONFIG_H
 
 #include <stdint.h>
-#include "shiftlib/core/core.h"
+#include "shiftlib/core/config.h"
 #include "shiftlib/core/gray.h"
 #include "shiftlib/core/hang.h"
 #include "shiftlib/core/path_health.h"

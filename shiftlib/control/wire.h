@@ -14,7 +14,8 @@
 #include <stdint.h>
 
 #include "shiftlib/control/control_qp.h"
-#include "shiftlib/core/core.h"
+#include "shiftlib/core/message.h"
+#include "shiftlib/core/state.h"
 
 #define SH_WIRE_MAGIC 0x54464853u /* "SHFT" */
 

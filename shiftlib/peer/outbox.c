@@ -5,7 +5,6 @@
 #include "shiftlib/base/list.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/control/wire.h"
-#include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/outbox.h"

@@ -4,7 +4,7 @@
 #define SHIFTLIB_PEER_OUTBOX_H
 
 #include "shiftlib/control/wire.h"
-#include "shiftlib/core/core.h"
+#include "shiftlib/core/message.h"
 #include "shiftlib/peer/peer.h"
 
 /*
