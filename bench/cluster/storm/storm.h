@@ -39,9 +39,9 @@ extern const char *const storm_fault_names[STORM_FAULTS];
 struct storm_config {
 	uint32_t hosts, peers, channels; /* peers of a host; connections with each of them */
 	enum storm_fault fault;
-	uint32_t drop_permille;		   /* share of datagrams lost on the path that lives */
-	uint64_t noticed_min, noticed_max; /* STORM_SILENT: delay until it is noticed */
-	bool unasked; /* ends leave without asking the peer, as with one before protocol 3.6 */
+	uint32_t drop_permille;		   /* of datagrams, on the path that lives */
+	uint64_t noticed_min, noticed_max; /* STORM_SILENT: so much later */
+	bool unasked;			   /* ends leave without asking the peer */
 	uint64_t seed;
 	struct storm_costs costs;
 };
