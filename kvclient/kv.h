@@ -27,10 +27,7 @@ struct kv_options {
 	unsigned timeout_ms;	   /* limit of each later call, at least 1 */
 	const char *password_file; /* password for addresses that name none; NULL: none */
 	const char *secret_file;   /* the job's secret: values have a MAC; NULL: values have none */
-	/*
-	 * told of sockets and files that stay open, which it may move to another number; NULL:
-	 * none
-	 */
+	/* told of sockets and files that stay open, to give them another number; NULL: none */
 	void (*aside)(int *fd);
 };
 
