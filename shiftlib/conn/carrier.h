@@ -36,7 +36,7 @@ struct sh_carrier {
 	struct ibv_qp_cap caps; /* capabilities of a standby, as returned */
 	struct sp_carrier *sp;
 	struct sh_shadow_cq *scq, *rcq; /* NULL: the application's own */
-	struct sh_shadow_srq *srq;	/* NULL: likewise, or there is none */
+	struct sh_shadow_srq *srq;	/* NULL: the application's own, or there is none */
 	uint32_t psn;
 	bool rts;    /* else RTR: the application's own QP is no further, and cannot send either */
 	bool to_rts; /* the command to RTS is under way: no doorbell may be rung yet */
@@ -66,7 +66,7 @@ struct sh_carriers {
 	_Atomic uint64_t path[SH_MAX_CARRIERS]; /* see sh_carrier_path: on the data path */
 	const char *standby_why;		/* the last one failed */
 	const char *_Atomic
-		refused; /* why each standby would be; NULL: not known to be. Workers read it */
+		refused; /* why standbys are refused; NULL: they are not. Workers read it */
 };
 
 /*
@@ -74,7 +74,7 @@ struct sh_carriers {
  * NIC.
  */
 struct sh_carrier *sh_carrier_at(const struct sh_qp *qp, uint32_t slot);
-/* the worker for its jobs; NULL: none yet */
+/* Returns the worker for the carrier's jobs; NULL: there is none yet. */
 struct sh_worker *sh_carrier_worker(struct sh_carrier *carrier);
 void sh_carriers_init(struct sh_qp *qp, struct ibv_qp *real);
 void sh_carriers_uninit(struct sh_qp *qp); /* all but the first are dropped */
@@ -84,7 +84,8 @@ struct sh_carrier *sh_carrier_find(struct sh_qp *qp, uint32_t epoch);
 struct sh_carrier *sh_carrier_new(struct sh_qp *qp, uint32_t epoch, uint8_t path);
 /* True if the NIC's interface is down, or is known to have been since the carrier was made. */
 bool sh_carrier_link_was_lost(const struct sh_carrier *carrier);
-void sh_carrier_link_mark(struct sh_carrier *carrier);	/* the link counts as lost from now on */
+/* Losses of the link count from the first call on. */
+void sh_carrier_link_mark(struct sh_carrier *carrier);
 bool sh_carrier_dead(const struct sh_carrier *carrier); /* nothing it says or does can be trusted */
 /* A completion queue of it overran: of what completes there nobody will ever know. */
 bool sh_carrier_unseen(const struct sh_qp *qp, const struct sh_carrier *carrier);
@@ -94,13 +95,12 @@ bool sh_carrier_unseen(const struct sh_qp *qp, const struct sh_carrier *carrier)
  */
 void sh_carrier_reached(struct sh_qp *qp, struct sh_carrier *carrier);
 void sh_carrier_drop(struct sh_qp *qp, uint32_t epoch); /* in the background */
-/* drops carriers before that epoch, never the first */
+/* Drops carriers before that epoch, but never the first. */
 void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch);
 /* A QP of a slot that was given up while it was made. */
 void sh_carrier_destroy(struct sh_qp *qp, struct sh_nic *nic, struct ibv_qp *real);
-void sh_carrier_destroy_held(struct sh_qp *qp,
-			     /* destroys the QP, and gives back what the carrier holds */
-			     const struct sh_carrier *gone);
+/* Destroys the QP of a carrier, and gives back what it holds. */
+void sh_carrier_destroy_held(struct sh_qp *qp, const struct sh_carrier *gone);
 /* The application went to RTS, maybe after its carriers were connected: they follow. */
 void sh_carriers_to_rts(struct sh_qp *qp);
 void sh_carriers_wait_rts(struct sh_qp *qp); /* lock given up meanwhile */

@@ -12,9 +12,9 @@
 struct sh_qp;
 
 void sh_count_guarded(struct sh_qp *qp, bool on);
-/* counts by what the core has become, behind a step */
+/* Counts by what the core has become, behind a step. */
 void sh_count_core(struct sh_qp *qp, uint64_t now);
-void sh_count_none(struct sh_qp *qp); /* takes the connection out of all counts */
+void sh_count_none(struct sh_qp *qp); /* takes it out of all counts */
 /* How long an answer may take, as so many move now. */
 uint64_t sh_count_busy_ns(uint64_t now);
 

@@ -36,7 +36,10 @@ void sh_give_way_fault(void)
 	atomic_store(&give_way.fault, true);
 }
 
-/* mail that the data path pushes meanwhile is seen here, or sets `fault` behind this */
+/*
+ * Ends the fault if nothing is withheld. Mail that the data path pushes meanwhile is seen here,
+ * or sets `fault` behind this.
+ */
 static void give_way_before_sleep(void)
 {
 	if (!atomic_exchange(&give_way.fault, false))

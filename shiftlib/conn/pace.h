@@ -12,7 +12,7 @@ struct sh_pace {
 	uint64_t since;
 };
 
-/* counts a connection that begins to wait, or ends to */
+/* Counts a connection that begins to wait, or ends to. */
 void sh_pace_wait(struct sh_pace *pace, bool on, uint64_t now);
 /*
  * Returns the time until all that wait have their answers, at the rate of those that came; at

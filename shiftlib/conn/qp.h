@@ -63,12 +63,8 @@ struct sh_qp_gid {
 struct sh_qp_app {
 	struct ibv_qp_attr attr;
 	int mask;
-	enum ibv_qp_state set; /* state set by the last modify call */
-	enum ibv_qp_state
-		/*
-		 * state that the application believes in; ERR as well once it was told errors
-		 */
-		state;
+	enum ibv_qp_state set;	 /* state set by the last modify call */
+	enum ibv_qp_state state; /* state that the application believes in, ERR after errors */
 };
 
 /* A driven QP; with a connection once it is connected. */
@@ -128,7 +124,7 @@ struct sh_qp {
 	struct sh_qp_clock clock;
 	struct sh_mailbox mailbox;
 
-	struct { /* What parts keep */
+	struct { /* state of parts */
 		struct sh_intro intro;
 		struct sh_qp_detector detector;
 		struct sh_loopback loopback;

@@ -20,7 +20,7 @@ struct sh_qp;
 /* Does the peer take part? Else atomics run where the connection is, as without all this. */
 bool sh_home_on(const struct sh_qp *qp);
 void sh_home_tell(struct sh_qp *qp);
-/* why the connection's atomics wait; NULL: they do not */
+/* Returns why the connection's atomics wait; NULL: they do not. */
 const char *sh_home_why(const struct sh_qp *qp);
 
 /* home_group.c: who responds */
