@@ -88,7 +88,10 @@ static const struct sh_module *const process_modules[] = {
 };
 /* clang-format on */
 
-/* Parts of each connection (conn/part.h), in the order in which they are told and asked. */
+/*
+ * Parts of each connection (conn/part.h), in the order in which they are told and asked. The
+ * order matters where a comment says so.
+ */
 /* clang-format off */
 static const struct sh_conn_part *const process_parts[] = {
 	&sh_incident_part, /* sees when the first error was, which the figures of the move take */
@@ -96,22 +99,22 @@ static const struct sh_conn_part *const process_parts[] = {
 	&sh_quiesce_part, /* answers that end a wait come before the waits that were too long */
 	&sh_publish_part,
 	&sh_fence_part,
-	&sh_pool_part,
-	&sh_loopback_part, /* READs that may run do so before errors end them */
+	&sh_pool_part, /* gives back its QP before the next one may give up the lock */
+	&sh_loopback_part, /* READs that may run do so before `ending` fails them */
 	&sh_ending_part,
 	&sh_core_part, /* the core is told what the parts above have found */
 	&sh_home_part,
 	&sh_home_group_part,
 	&sh_spread_part,
-	&sh_exact_part,
-	&sh_wqe_log_part,
+	&sh_exact_part, /* what a PSN tells is not asked of the log */
+	&sh_wqe_log_part, /* while the log is asked, words are not looked at */
 	&sh_words_part,
 	&sh_intro_part,
 	&sh_room_part, /* room is checked before keys */
 	&sh_unknown_part,
 	&sh_rights_part,
 	&sh_detector_part,
-	&sh_srq_part,
+	&sh_srq_part, /* its last event comes behind the errors that the gate let through */
 	NULL
 };
 /* clang-format on */
