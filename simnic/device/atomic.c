@@ -15,6 +15,7 @@
 #include "simnic/device/dev.h"
 #include "simnic/device/engine.h"
 #include "simnic/device/qp.h"
+#include "simnic/fabric/check.h"
 #include "simnic/fabric/nic.h"
 #include "simnic/fabric/packet.h"
 #include "simnic/fabric/proc.h"
@@ -112,6 +113,7 @@ static uint64_t by_nic(struct sn_qp *qp, uint64_t *at, const struct sn_pkt *pkt)
 		nic_disown(qp->dev->nic);
 		return seen;
 	}
+	SN_ASSERT(!atomic->nic);
 	*atomic = (struct sn_atomic){ .nic = qp->dev->nic,
 				      .qp = qp,
 				      .at = at,
@@ -158,6 +160,7 @@ void sn_atomic_land(uint32_t nic)
 
 	if (!done.nic)
 		return;
+	SN_ASSERT(sn_engine.n_atomics);
 	slot_of(nic)->nic = NULL;
 	sn_engine.n_atomics--;
 	if (atomic_load(&done.nic->atomic.owner) == sn_engine.slot + 1) {

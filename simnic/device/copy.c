@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "simnic/device/copy.h"
+#include "simnic/fabric/check.h"
 
 /*
  * Orders the stores of a payload for who polls its end. No atomic_thread_fence(): ThreadSanitizer
@@ -35,6 +36,7 @@ uint32_t sn_cursor_slice(struct sn_cursor *c, uint64_t bytes, struct iovec *out)
 		const struct iovec *iov = &c->iov[c->at];
 		uint64_t left = iov->iov_len - c->offset, take = left < bytes ? left : bytes;
 
+		SN_ASSERT(c->offset <= iov->iov_len);
 		out[pieces].iov_base = (uint8_t *)iov->iov_base + c->offset;
 		out[pieces++].iov_len = take;
 		bytes -= take;

@@ -12,6 +12,7 @@
 #include "simnic/device/engine.h"
 #include "simnic/device/posted.h"
 #include "simnic/device/uar.h"
+#include "simnic/fabric/check.h"
 #include "simnic/fabric/nic.h"
 
 #define CI_MASK	      0xffffff
@@ -119,6 +120,7 @@ static uint8_t cq_put_data(const struct sn_cq *cq, uint8_t *entry, struct mlx5_c
 {
 	if (!data)
 		return 0;
+	SN_ASSERT(len <= sizeof(*cqe));
 	if (cq->attr.cqe_size == 128) {
 		memcpy(entry, data, len);
 		return MLX5_INLINE_SCATTER_64;
@@ -276,6 +278,7 @@ void sn_cq_free_all(struct sn_dev *dev)
 	struct sn_cq *cq;
 
 	while ((cq = dev->cqs)) {
+		SN_ASSERT(!cq->refs);
 		dev->cqs = cq->next;
 		free(cq);
 	}

@@ -47,6 +47,7 @@ extern struct sn_engine sn_engine;
 void sn_lock(void);
 void sn_unlock(void);
 void sn_lock_forget(void); /* called in the child of a fork */
+bool sn_lock_held(void);   /* true: somebody holds it, for assertions */
 uint64_t sn_clock_ns(void);
 void sn_engine_kick(void);
 /*

@@ -7,6 +7,7 @@
 #include "simnic/device/generation.h"
 #include "simnic/device/qp.h"
 #include "simnic/device/wire.h"
+#include "simnic/fabric/check.h"
 #include "simnic/fabric/packet.h"
 #include "simnic/fabric/proc.h"
 
@@ -48,6 +49,7 @@ void sn_gen_end(struct sn_qp *qp)
 	struct timespec nap = { .tv_nsec = GEN_WAIT_NS };
 	uint64_t start = sn_clock_ns(), ask = GEN_ASK_NS, waited;
 
+	SN_ASSERT(qp->gen); /* begun, and not yet ended */
 	atomic_fetch_add(word, 1u << SN_GEN_SHIFT);
 	qp->gen = 0;
 	while (atomic_load(word) & GEN_PULLS) {

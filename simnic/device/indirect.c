@@ -20,6 +20,7 @@
 #include "simnic/device/null.h"
 #include "simnic/device/posted.h"
 #include "simnic/device/qp.h"
+#include "simnic/fabric/check.h"
 #include "simnic/fabric/nic.h"
 
 enum {
@@ -136,6 +137,7 @@ static void set_entries(struct sn_mr *list, const struct sn_umr *umr, uint32_t f
 {
 	struct mlx5_wqe_umr_klm_seg klm;
 
+	SN_ASSERT(!umr->n || (uint64_t)first + umr->n <= list->n_entries);
 	for (uint32_t i = 0; i < umr->n; i++) {
 		memcpy(&klm, &umr->entries[i], sizeof(klm));
 		list->entries[first + i] = (struct sn_entry){ .va = be64toh(klm.address),

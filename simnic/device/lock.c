@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "simnic/device/engine.h"
+#include "simnic/fabric/check.h"
 
 #ifdef __SANITIZE_THREAD__
 /* ThreadSanitizer knows the C library's locks only. */
@@ -31,6 +32,12 @@ void sn_unlock(void)
 void sn_lock_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
+}
+
+/* ThreadSanitizer checks locks itself. */
+bool sn_lock_held(void)
+{
+	return true;
 }
 #else
 #define NAP_NS 20000 /* nap on a kernel without priority inheritance */
@@ -76,13 +83,21 @@ void sn_unlock(void)
 	uint32_t holder = self();
 	int before = errno;
 
-	if (!atomic_compare_exchange_strong(&lock, &holder, 0))
+	if (!atomic_compare_exchange_strong(&lock, &holder, 0)) {
+		/* 0: a fork in a signal handler has forgotten it */
+		SN_ASSERT(!holder || (holder & FUTEX_TID_MASK) == self());
 		syscall(SYS_futex, &lock, FUTEX_UNLOCK_PI_PRIVATE, 0, NULL, NULL, 0);
+	}
 	errno = before;
 }
 
 void sn_lock_forget(void)
 {
 	atomic_store(&lock, 0);
+}
+
+bool sn_lock_held(void)
+{
+	return atomic_load_explicit(&lock, memory_order_relaxed) != 0;
 }
 #endif

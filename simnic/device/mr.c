@@ -10,6 +10,7 @@
 #include "simnic/device/null.h"
 #include "simnic/device/posted.h"
 #include "simnic/device/window.h"
+#include "simnic/fabric/check.h"
 
 #define KEY_INDEX_MASK 0xffffff
 
@@ -109,6 +110,7 @@ static uint32_t key_take(struct sn_dev *dev)
 {
 	uint32_t index;
 
+	SN_ASSERT(dev->n_kept_keys <= SN_KEPT_KEYS);
 	if (dev->n_kept_keys)
 		return dev->kept_keys[--dev->n_kept_keys];
 	index = key_new(dev);

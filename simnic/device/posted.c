@@ -19,6 +19,7 @@
 #include "simnic/device/qp.h"
 #include "simnic/device/wire.h"
 #include "simnic/device/wqe.h"
+#include "simnic/fabric/check.h"
 #include "simnic/fabric/nic.h"
 #include "simnic/fabric/packet.h"
 
@@ -69,6 +70,7 @@ static void queue_land_first(struct sn_posted_queue *queue)
 	struct sn_posted *posted = queue->first;
 	struct iovec src = { posted->data, posted->bytes };
 
+	SN_ASSERT(sn_engine.n_posted);
 	if (!died_with_it(posted->nic))
 		process_vm_readv(getpid(), posted->dst, posted->n, &src, 1, 0);
 	queue->first = posted->next;
@@ -119,6 +121,7 @@ static void posted_queue(const struct sn_qp *qp, struct sn_posted *posted, uint6
 {
 	posted->nic = qp->dev->nic;
 	posted->due_ns = sn_engine.now_ns + lag_ns;
+	SN_ASSERT(n_dst <= SN_WQE_MAX_SGE);
 	posted->n = n_dst;
 	memcpy(posted->dst, dst, n_dst * sizeof(*dst));
 	queue_push(queue_of(qp->dev), posted);
@@ -158,6 +161,7 @@ int sn_posted_land(const struct sn_qp *qp, const struct sn_pkt *pkt, const struc
 		return -ENOMEM;
 	data = (struct iovec){ posted->data, span->to - begin };
 	rc = sn_wire_land(pkt, &data, 1, span);
+	SN_ASSERT(span->from >= begin && span->from <= span->to);
 	posted->bytes = span->from - begin;
 	if (posted->bytes)
 		posted_queue(qp, posted, lag_ns, dst, n_dst);

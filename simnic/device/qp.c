@@ -17,6 +17,7 @@
 #include "simnic/device/uar.h"
 #include "simnic/device/wire.h"
 #include "simnic/device/wqe.h"
+#include "simnic/fabric/check.h"
 #include "simnic/fabric/nic.h"
 
 struct sn_qp *sn_qp_find(uint32_t nic, uint32_t qpn)
@@ -47,6 +48,8 @@ void sn_qp_unset(struct sn_qp *qp, enum sn_list list)
 
 	if (!place->link)
 		return;
+	SN_ASSERT(*place->link == qp);
+	SN_ASSERT(list != SN_DEAD || sn_engine.n_dead);
 	*place->link = place->next;
 	if (place->next)
 		place->next->in[list].link = place->link;
@@ -109,6 +112,7 @@ static void qp_set_state(struct sn_qp *qp, enum ibv_qp_state state)
 	if (!state_sends(qp->state) && state_sends(state))
 		sn_gen_begin(qp);
 	sn_engine.n_active += state_is_active(state);
+	SN_ASSERT(sn_engine.n_active >= state_is_active(qp->state));
 	sn_engine.n_active -= state_is_active(qp->state);
 	qp->state = state;
 }
@@ -123,6 +127,7 @@ static void flush_send(struct sn_qp *qp, uint16_t idx, uint8_t opcode, bool sign
 
 static void flush_send_window(struct sn_qp *qp)
 {
+	SN_ASSERT(qp->req.tx_tail - qp->req.tx_head <= SN_WINDOW);
 	for (; qp->req.tx_head != qp->req.tx_tail; qp->req.tx_head++) {
 		const struct sn_txe *tx = &qp->req.tx[qp->req.tx_head % SN_WINDOW];
 
@@ -274,6 +279,7 @@ static void qp_publish(struct sn_qp *qp)
 		qp->dev_next->dev_link = &qp->dev_next;
 	qp->dev->qps = qp;
 	sn_uar_enter(qp);
+	SN_ASSERT(!sn_engine.qp_table[qp->dev->nic_index][qp->qpn]);
 	sn_engine.qp_table[qp->dev->nic_index][qp->qpn] = qp;
 	sn_unlock();
 }
@@ -303,6 +309,7 @@ int sn_qp_create(struct sn_dev *dev, const struct sn_qp_attr *attr, uint32_t *qp
 
 static void qp_unlink_dev(struct sn_qp *qp)
 {
+	SN_ASSERT(*qp->dev_link == qp);
 	*qp->dev_link = qp->dev_next;
 	if (qp->dev_next)
 		qp->dev_next->dev_link = qp->dev_link;
@@ -313,6 +320,10 @@ static void qp_destroy_locked(struct sn_qp *qp)
 {
 	uint16_t owner = (uint16_t)(sn_engine.slot + 1);
 
+	SN_ASSERT(sn_lock_held());
+	SN_ASSERT(sn_engine.qp_table[qp->dev->nic_index][qp->qpn] == qp);
+	SN_ASSERT(qp->attr.scq->refs && qp->attr.rcq->refs);
+	SN_ASSERT(!qp->attr.srq || qp->attr.srq->refs);
 	sn_uar_scan_of(qp); /* the last doorbells must not be taken for another QP's */
 	sn_posted_push(qp->dev);
 	qp_set_state(qp, IBV_QPS_RESET);

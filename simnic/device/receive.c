@@ -12,6 +12,7 @@
 #include "simnic/device/srq.h"
 #include "simnic/device/wire.h"
 #include "simnic/device/wqe.h"
+#include "simnic/fabric/check.h"
 #include "simnic/fabric/nic.h"
 #include "simnic/fabric/packet.h"
 
@@ -34,6 +35,7 @@ static uint16_t rq_take(struct sn_qp *qp)
 {
 	uint32_t held = qp->rsp.held;
 
+	SN_ASSERT(!held || (qp->attr.srq && held <= qp->attr.srq->attr.wqe_cnt));
 	qp->rsp.held = 0;
 	if (held)
 		return (uint16_t)(held - 1);
@@ -182,6 +184,7 @@ static enum sn_rq_verdict land_in_cqe(struct sn_qp *qp, const struct sn_pkt *pkt
 
 	if (pkt->length > list_bytes(sge, n))
 		return SN_RQ_TOO_LONG;
+	SN_ASSERT(span.to <= sizeof(data));
 	if ((pkt->flags & SN_PKT_F_CUT) || sn_wire_land(pkt, &iov, 1, &span))
 		return SN_RQ_LOST;
 	rq_complete(qp, pkt, pkt->length, data, false);

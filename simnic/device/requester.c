@@ -18,6 +18,7 @@
 #include "simnic/device/ud.h"
 #include "simnic/device/wire.h"
 #include "simnic/device/wqe.h"
+#include "simnic/fabric/check.h"
 #include "simnic/fabric/nic.h"
 #include "simnic/fabric/packet.h"
 
@@ -47,12 +48,14 @@ static struct sn_txe *tx_at(struct sn_qp *qp, uint32_t i)
 
 static void next_message(struct sn_qp *qp)
 {
+	SN_ASSERT(qp->req.tx_next != qp->req.tx_tail);
 	qp->req.tx_next++;
 	qp->req.piece = 0;
 }
 
 static void head_leaves(struct sn_qp *qp)
 {
+	SN_ASSERT(qp->req.tx_head != qp->req.tx_tail);
 	if (qp->req.tx_next == qp->req.tx_head)
 		next_message(qp);
 	qp->req.tx_head++;
@@ -118,6 +121,7 @@ void sn_requester_complete(struct sn_qp *qp)
 		}
 		if (!tx->done)
 			return;
+		SN_ASSERT(!tx->rd_atomic || qp->req.rd_outstanding);
 		if (tx->rd_atomic)
 			qp->req.rd_outstanding--;
 		tx_complete(qp, tx);
@@ -187,6 +191,7 @@ static void window_add(struct sn_qp *qp, const struct sn_wqe *wqe)
 {
 	struct sn_txe *tx = tx_at(qp, qp->req.tx_tail++);
 
+	SN_ASSERT(qp->req.tx_tail - qp->req.tx_head <= SN_WINDOW);
 	memset(tx, 0, offsetof(struct sn_txe, data));
 	tx->idx = wqe->idx;
 	tx->opcode = wqe->opcode;
@@ -247,6 +252,7 @@ static void copy_inline(struct sn_pkt *pkt, const struct iovec *iov, int n)
 	int i;
 
 	for (i = 0; i < n; i++) {
+		SN_ASSERT(iov[i].iov_len <= sizeof(pkt->data) - at);
 		memcpy(pkt->data + at, iov[i].iov_base, iov[i].iov_len);
 		at += (uint32_t)iov[i].iov_len;
 	}

@@ -20,6 +20,7 @@
 #include "simnic/device/window.h"
 #include "simnic/device/wire.h"
 #include "simnic/device/wqe.h"
+#include "simnic/fabric/check.h"
 #include "simnic/fabric/nic.h"
 #include "simnic/fabric/packet.h"
 
@@ -189,6 +190,7 @@ static uint32_t cut_out(struct iovec *iov, uint32_t n, const struct sn_span *spa
 	uint64_t left = span->to - span->from;
 	uint32_t i;
 
+	SN_ASSERT(span->from <= span->to);
 	n = sn_iov_skip(iov, n, span->from);
 	for (i = 0; i < n && left; i++) {
 		iov[i].iov_len = iov[i].iov_len < left ? iov[i].iov_len : left;
@@ -256,6 +258,7 @@ static enum rsp_verdict do_read(struct sn_qp *qp, const struct sn_pkt *pkt)
 			      .sent = sn_psn_offset(pkt->first, pkt->mtu) };
 	if (i == qp->rsp.rd_tail)
 		qp->rsp.rd_tail++;
+	SN_ASSERT(qp->rsp.rd_tail - qp->rsp.rd_head <= SN_RD_QUEUE);
 	sn_qp_set_busy(qp);
 	return RSP_DONE;
 }
@@ -278,6 +281,7 @@ static bool answer_landed(struct sn_qp *qp)
 
 	if (!qp->rsp.answer_due || sn_atomic_is_under_way(qp))
 		return false;
+	SN_ASSERT(reply->valid);
 	qp->rsp.answer_due = false;
 	answer_atomic(qp, reply->psn, reply->result);
 	return true;
@@ -489,6 +493,7 @@ static int send_read_chunk(struct sn_qp *qp, struct sn_rd *rd)
 	struct iovec src;
 	int rc;
 
+	SN_ASSERT(rd->sent <= rd->length);
 	len = left < most ? left : most;
 	src = (struct iovec){ (void *)(rd->addr + rd->sent), len };
 	pkt->length = len;

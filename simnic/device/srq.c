@@ -11,6 +11,7 @@
 #include "simnic/device/device.h"
 #include "simnic/device/engine.h"
 #include "simnic/device/srq.h"
+#include "simnic/fabric/check.h"
 
 static uint16_t srq_posted(const struct sn_srq *srq)
 {
@@ -47,6 +48,7 @@ uint16_t sn_srq_take(struct sn_srq *srq)
 	const struct mlx5_wqe_srq_next_seg *seg = (const void *)sn_srq_wqe(srq, srq->head);
 	uint16_t idx = srq->head, next = be16toh(seg->next_wqe_index);
 
+	SN_ASSERT(idx < srq->attr.wqe_cnt);
 	if (next >= srq->attr.wqe_cnt)
 		sn_protocol_error("link of a shared receive WQE is out of range", srq->srqn, next,
 				  srq->attr.wqe_cnt);
@@ -139,6 +141,7 @@ void sn_srq_free_all(struct sn_dev *dev)
 	struct sn_srq *srq;
 
 	while ((srq = dev->srqs)) {
+		SN_ASSERT(!srq->refs);
 		dev->srqs = srq->next;
 		free(srq);
 	}

@@ -6,6 +6,7 @@
 #include "simnic/device/copy.h"
 #include "simnic/device/engine.h"
 #include "simnic/device/stage.h"
+#include "simnic/fabric/check.h"
 #include "simnic/fabric/packet.h"
 #include "simnic/fabric/proc.h"
 
@@ -135,6 +136,7 @@ int sn_stage_put(struct sn_pkt *pkt, const struct iovec *src, uint32_t n_src, ui
 	struct iovec whole = { pkt->data, SN_PKT_INLINE };
 	int rc;
 
+	SN_ASSERT(bytes <= (pkt->op == SN_PKT_UD ? SN_UD_MTU : SN_STAGE_BYTES));
 	if (bytes > SN_PKT_INLINE) {
 		rc = pkt->op == SN_PKT_UD ? stage_take_datagram(pkt, &whole.iov_base)
 					  : stage_take_own(pkt, &whole.iov_base);

@@ -19,6 +19,7 @@
 #include "simnic/device/qp.h"
 #include "simnic/device/uar.h"
 #include "simnic/device/wqe.h"
+#include "simnic/fabric/check.h"
 #include "simnic/fabric/nic.h"
 
 #define CQ_DOORBELL 0x20 /* MLX5_CQ_DOORBELL */
@@ -135,9 +136,11 @@ void sn_uar_leave(struct sn_qp *qp)
 	struct sn_uar *uar = uar_of(qp);
 
 	if (!uar) {
+		SN_ASSERT(qp->dev->n_reg_unknown);
 		qp->dev->n_reg_unknown--;
 		return;
 	}
+	SN_ASSERT(uar->users[qp->reg % SN_BFREGS_PER_UAR] && *qp->reg_link == qp);
 	uar->users[qp->reg % SN_BFREGS_PER_UAR]--;
 	*qp->reg_link = qp->reg_next;
 	if (qp->reg_next)

@@ -8,6 +8,7 @@
 #include "simnic/device/mr.h"
 #include "simnic/device/qp.h"
 #include "simnic/device/wqe.h"
+#include "simnic/fabric/check.h"
 
 #define SEGMENT	   16
 #define CTRL_BYTES 16
@@ -200,6 +201,7 @@ int sn_sge_translate(struct sn_dev *dev, uint32_t pdn, const struct sn_sge *sge,
 	int got;
 
 	for (uint32_t i = 0; i < n; i++) {
+		SN_ASSERT(pieces <= SN_WQE_MAX_SGE);
 		got = sn_mr_pieces(dev, sge[i].lkey, pdn, sge[i].addr, sge[i].length, access,
 				   iov + pieces, SN_WQE_MAX_SGE - pieces);
 		if (got < 0)

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "simnic/fabric/check.h"
 #include "simnic/fabric/fabric.h"
 #include "simnic/fabric/line.h"
 
@@ -75,6 +76,7 @@ static void heap_push(struct sn_line *line, uint32_t slot)
 {
 	uint32_t at = line->n_heap++;
 
+	SN_ASSERT(at < SN_LINE_SLOTS);
 	line->heap[at] = slot;
 	for (; at && before(line, at, (at - 1) / 2); at = (at - 1) / 2)
 		exchange(line, at, (at - 1) / 2);
@@ -84,6 +86,7 @@ static void heap_pop(struct sn_line *line)
 {
 	uint32_t at = 0, child;
 
+	SN_ASSERT(line->n_heap && line->n_heap <= SN_LINE_SLOTS);
 	line->heap[0] = line->heap[--line->n_heap];
 	while ((child = 2 * at + 1) < line->n_heap) {
 		if (child + 1 < line->n_heap && before(line, child + 1, child))
@@ -102,6 +105,7 @@ static struct sn_line_slot *depart(struct sn_line *line, uint64_t due_ns)
 	uint32_t i = line->free[--line->n_free];
 	struct sn_line_slot *slot = &line->slot[i];
 
+	SN_ASSERT(line->n_free < SN_LINE_SLOTS && i < SN_LINE_SLOTS);
 	slot->due_ns = due_ns;
 	slot->order = line->order++;
 	atomic_store(&slot->ready, 0);
@@ -261,6 +265,7 @@ void sn_line_free(struct sn_fabric *fabric, struct sn_line *line, struct sn_line
 		  uint32_t proc)
 {
 	line_lock(line, device_of(fabric, proc));
+	SN_ASSERT(line->n_free < SN_LINE_SLOTS);
 	line->free[line->n_free++] = (uint32_t)(slot - line->slot);
 	line_unlock(line);
 }

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "simnic/fabric/check.h"
 #include "simnic/fabric/fabric.h"
 #include "simnic/fabric/held.h"
 #include "simnic/fabric/inbox.h"
@@ -197,6 +198,7 @@ void sn_proc_wake(struct sn_fabric *fabric, uint32_t proc)
 {
 	struct sn_proc *to = &fabric->proc[proc];
 
+	SN_ASSERT(proc < SN_MAX_PROCS);
 	/* Sequentially consistent with the sleeper: it sets sleeping, reads wake, looks for work,
 	 * sleeps on wake. Either it sees our work, or we see it sleeping and change wake. */
 	atomic_fetch_add(&to->wake, 1);

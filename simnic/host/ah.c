@@ -77,7 +77,7 @@ int sn_ah_destroy(const struct sn_req *req)
 	ah = sn_obj_find(req->ctx, handle, SN_OBJ_AH);
 	if (!ah)
 		return -ENOENT;
-	ah->ah.pd->users--;
+	sn_obj_unref(ah->ah.pd);
 	sn_obj_drop(req->ctx, handle);
 	return 0;
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "simnic/device/device.h"
+#include "simnic/fabric/check.h"
 #include "simnic/fabric/fabric.h"
 #include "simnic/host/ctx.h"
 #include "simnic/host/event_file.h"
@@ -162,6 +163,7 @@ static int device_start_locked(void)
 
 static void fd_set_locked(int fd, struct sn_ctx *ctx, bool is_opened)
 {
+	SN_ASSERT(fd >= 0 && fd < SN_MAX_FDS);
 	opened[fd] = is_opened;
 	atomic_store(&by_fd[fd], ctx);
 }
@@ -202,6 +204,7 @@ struct sn_ctx *sn_ctx_get(int fd)
 	ctx = atomic_load(&by_fd[fd]);
 	if (ctx && !opened[fd])
 		ctx = NULL;
+	SN_ASSERT(!ctx || ctx->refs); /* the number of the fd has one */
 	if (ctx)
 		ctx->refs++;
 	pthread_mutex_unlock(&table_lock);
@@ -255,6 +258,7 @@ void sn_ctx_put(struct sn_ctx *ctx)
 	bool last;
 
 	pthread_mutex_lock(&table_lock);
+	SN_ASSERT(ctx->refs);
 	last = !--ctx->refs;
 	pthread_mutex_unlock(&table_lock);
 	if (last)

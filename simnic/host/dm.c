@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "simnic/device/device.h"
+#include "simnic/fabric/check.h"
 #include "simnic/host/ctx.h"
 #include "simnic/host/uverbs.h"
 
@@ -33,6 +34,7 @@ static int pages_take(struct sn_ctx *ctx, uint32_t n)
 
 static void pages_give(struct sn_ctx *ctx, const struct sn_obj *dm)
 {
+	SN_ASSERT(dm->dm.page + dm->dm.n_pages <= SN_DM_PAGES && ctx->dm_taken[dm->dm.page]);
 	munmap(dm->dm.map, (size_t)dm->dm.n_pages * SN_PAGE);
 	memset(ctx->dm_taken + dm->dm.page, 0, dm->dm.n_pages);
 }

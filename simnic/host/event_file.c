@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "simnic/device/device.h"
+#include "simnic/fabric/check.h"
 #include "simnic/host/ctx.h"
 #include "simnic/host/event_file.h"
 #include "simnic/host/real.h"
@@ -95,6 +96,7 @@ void sn_event_file_put(struct sn_ctx *ctx, struct sn_event_file *file)
 {
 	if (!file)
 		return;
+	SN_ASSERT(file->users);
 	file->users--;
 	event_file_free_if_unused(ctx, file);
 }

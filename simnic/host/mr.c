@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "simnic/device/device.h"
+#include "simnic/fabric/check.h"
 #include "simnic/host/ctx.h"
 #include "simnic/host/gate.h"
 #include "simnic/host/uverbs.h"
@@ -125,6 +126,7 @@ void sn_mr_unpin(const struct sn_obj *obj)
 {
 	if (!obj || obj->type != SN_OBJ_MR || obj->mr.dm)
 		return;
+	SN_ASSERT(atomic_load(&pinned) >= pinned_length(&obj->mr.cmd));
 	atomic_fetch_sub(&pinned, pinned_length(&obj->mr.cmd));
 	if (obj->mr.map)
 		munmap(obj->mr.map, obj->mr.map_length);
@@ -232,7 +234,7 @@ static int mr_replace(struct sn_ctx *ctx, struct sn_obj *mr, struct sn_obj *pd,
 	mr->mr.lkey = lkey;
 	mr->mr.rkey = rkey;
 	mr->mr.cmd = *cmd;
-	mr->mr.pd->users--;
+	sn_obj_unref(mr->mr.pd);
 	mr->mr.pd = pd;
 	pd->users++;
 	return 0;
@@ -392,9 +394,9 @@ int sn_mr_destroy_cmd(const struct sn_req *req)
 	if (err)
 		return err;
 	sn_mr_unpin(mr);
-	mr->mr.pd->users--;
+	sn_obj_unref(mr->mr.pd);
 	if (mr->mr.dm)
-		mr->mr.dm->users--;
+		sn_obj_unref(mr->mr.dm);
 	sn_obj_drop(req->ctx, handle);
 	return 0;
 }

@@ -60,7 +60,7 @@ int sn_mw_dealloc(const struct sn_req *req)
 	err = sn_window_free(req->ctx->dev, mw->mw.rkey);
 	if (err)
 		return err;
-	mw->mw.pd->users--;
+	sn_obj_unref(mw->mw.pd);
 	sn_obj_drop(req->ctx, handle);
 	return 0;
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "simnic/fabric/check.h"
 #include "simnic/host/ctx.h"
 #include "simnic/host/object.h"
 #include "simnic/host/uverbs.h"
@@ -68,6 +69,7 @@ int sn_obj_add(struct sn_ctx *ctx, struct sn_obj *obj, uint32_t *handle)
 		if (err)
 			return err;
 	}
+	SN_ASSERT(!ctx->objs[i]);
 	ctx->objs[i] = obj;
 	ctx->free_below = i + 1;
 	atomic_fetch_add(&ctx->in_use[obj->type], 1);
@@ -89,8 +91,16 @@ struct sn_obj *sn_obj_attr(const struct sn_req *req, uint16_t id, enum sn_obj_ty
 	return sn_req_u32(req, id, &handle) ? NULL : sn_obj_find(req->ctx, handle, type);
 }
 
+void sn_obj_unref(struct sn_obj *obj)
+{
+	SN_ASSERT(obj->users);
+	obj->users--;
+}
+
 void sn_obj_drop(struct sn_ctx *ctx, uint32_t handle)
 {
+	SN_ASSERT(handle < ctx->n_objs && ctx->objs[handle] && !ctx->objs[handle]->users);
+	SN_ASSERT(atomic_load(&ctx->in_use[ctx->objs[handle]->type]));
 	atomic_fetch_sub(&ctx->in_use[ctx->objs[handle]->type], 1);
 	free(ctx->objs[handle]);
 	ctx->objs[handle] = NULL;

@@ -86,6 +86,7 @@ struct sn_obj {
 struct sn_obj *sn_obj_make(enum sn_obj_type type);
 int sn_obj_add(struct sn_ctx *ctx, struct sn_obj *obj, uint32_t *handle); /* -ENOMEM: or no more */
 struct sn_obj *sn_obj_find(struct sn_ctx *ctx, uint32_t handle, enum sn_obj_type type);
+void sn_obj_unref(struct sn_obj *obj);		       /* one of its users is gone */
 void sn_obj_drop(struct sn_ctx *ctx, uint32_t handle); /* frees it */
 /* The object that a handle attribute names, or NULL. */
 struct sn_obj *sn_obj_attr(const struct sn_req *req, uint16_t id, enum sn_obj_type type);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "simnic/device/device.h"
+#include "simnic/fabric/check.h"
 #include "simnic/host/ctx.h"
 #include "simnic/host/event_file.h"
 #include "simnic/host/gate.h"
@@ -46,6 +47,7 @@ static int bfreg_of_domain(const struct sn_ctx *ctx, uint32_t dynamic, uint32_t 
 
 static void bfreg_put(struct sn_ctx *ctx, uint32_t bfreg)
 {
+	SN_ASSERT(bfreg >= ctx->n_bfregs || ctx->bfreg_users[bfreg]);
 	if (bfreg < ctx->n_bfregs)
 		ctx->bfreg_users[bfreg]--;
 }
@@ -321,11 +323,11 @@ int sn_qp_destroy_cmd(const struct sn_req *req)
 	resp.events_reported = async - sn_event_file_take_back(qp->async, qp->user_handle);
 	sn_event_file_put(ctx, qp->async);
 	bfreg_put(ctx, qp->qp.bfreg);
-	qp->qp.pd->users--;
-	qp->qp.scq->users--;
-	qp->qp.rcq->users--;
+	sn_obj_unref(qp->qp.pd);
+	sn_obj_unref(qp->qp.scq);
+	sn_obj_unref(qp->qp.rcq);
 	if (qp->qp.srq)
-		qp->qp.srq->users--;
+		sn_obj_unref(qp->qp.srq);
 	sn_obj_drop(ctx, handle);
 	return sn_req_out(req, UVERBS_ATTR_DESTROY_QP_RESP, &resp, sizeof(resp));
 }

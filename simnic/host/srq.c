@@ -173,7 +173,7 @@ int sn_srq_destroy_cmd(const struct sn_req *req)
 		return err;
 	resp.events_reported = async - sn_event_file_take_back(srq->async, srq->user_handle);
 	sn_event_file_put(req->ctx, srq->async);
-	srq->srq.pd->users--;
+	sn_obj_unref(srq->srq.pd);
 	sn_obj_drop(req->ctx, handle);
 	return sn_req_out(req, UVERBS_ATTR_DESTROY_SRQ_RESP, &resp, sizeof(resp));
 }
