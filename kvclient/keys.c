@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kvclient/check.h"
 #include "kvclient/kv.h"
 
 static int kv_key_fit(int n, size_t cap)
@@ -42,6 +43,7 @@ static void key_put(struct key_writer *key, const char *text, size_t length)
 		key->at = NULL;
 		return;
 	}
+	KV_ASSERT(key->at < key->end);
 	memcpy(key->at, text, length);
 	key->at += length;
 }
@@ -52,6 +54,7 @@ static void key_put_hex(struct key_writer *key, uint64_t value, size_t digits)
 	char text[16];
 	size_t i;
 
+	KV_ASSERT(digits <= sizeof(text));
 	for (i = digits; i; value >>= 4)
 		text[--i] = "0123456789abcdef"[value & 15];
 	key_put(key, text, digits);

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "kvclient/backend.h"
+#include "kvclient/check.h"
 #include "kvclient/net.h"
 #include "kvclient/url.h"
 #include "kvclient/seal.h"
@@ -59,6 +60,7 @@ void kv_op_fail(struct kv *kv, struct kv_op *op, int rc, const char *fmt, ...)
 {
 	va_list ap;
 
+	KV_ASSERT(rc && rc != KV_OP_OPEN);
 	op->ret = rc;
 	if (kv_rank(kv->err_rc) >= kv_rank(rc))
 		return;
@@ -196,6 +198,7 @@ int kv_run(struct kv *kv, struct kv_op *ops, uint32_t n)
 		part = n - i < KV_RUN_MAX ? n - i : KV_RUN_MAX;
 		if (kv_ops_any_open(ops + i, part))
 			rc = kv->ops->run(kv, ops + i, part);
+		KV_ASSERT(rc || !kv_ops_any_open(ops + i, part));
 	}
 	for (i = 0; i < n && rc; i++)
 		if (ops[i].ret == KV_OP_OPEN)

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "kvclient/check.h"
 #include "kvclient/files.h"
 #include "kvclient/lmdb.h"
 #include "kvclient/seal.h"
@@ -170,6 +171,7 @@ static int kv_lmdb_put(struct kv_lmdb *l, MDB_txn *txn, struct kv_op *op)
 		rc = kv_mdb.put(txn, l->store->dbi, &k, &v, MDB_RESERVE);
 	if (rc)
 		return rc;
+	KV_ASSERT(v.mv_size == sizeof(lease) + len);
 	kv_lease_fill(l->store, &lease, op->lease_ms);
 	memcpy(v.mv_data, &lease, sizeof(lease));
 	memcpy((uint8_t *)v.mv_data + sizeof(lease), sealed, len);
@@ -243,8 +245,10 @@ static int kv_lmdb_op_all(struct kv_lmdb *l, MDB_txn *txn, struct kv_op *ops, ui
 	int rc = 0;
 
 	for (uint32_t i = 0; i < n && !rc; i++)
-		if (ops[i].ret == KV_OP_OPEN)
+		if (ops[i].ret == KV_OP_OPEN) {
 			rc = kv_lmdb_op(l, txn, &ops[i]);
+			KV_ASSERT(rc || ops[i].ret != KV_OP_OPEN);
+		}
 	return rc;
 }
 

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kvclient/check.h"
 #include "kvclient/dl.h"
 #include "kvclient/files.h"
 #include "kvclient/lmdb.h"
@@ -259,8 +260,9 @@ static void kv_store_shut(struct kv_store *s)
 {
 	struct kv_store **at;
 
+	KV_ASSERT(!s->shut);
 	for (at = &stores; *at != s; at = &(*at)->next)
-		;
+		KV_ASSERT(*at);
 	*at = s->next;
 	kv_mdb.env_close(s->env);
 	close(s->gate_fd);
@@ -282,7 +284,10 @@ static void kv_lmdb_detach(struct kv_lmdb *l)
 	struct kv_store *s = l->store;
 
 	l->store = NULL;
-	if (!s || s->pid != getpid() || --s->refs)
+	if (!s || s->pid != getpid())
+		return;
+	KV_ASSERT(s->refs);
+	if (--s->refs)
 		return;
 	if (!s->shut)
 		kv_store_shut(s);
@@ -322,6 +327,7 @@ static int kv_lmdb_attach_locked(struct kv_lmdb *l, int gate_fd)
 			goto err_close_gate;
 		kv_gate_leave(gate_fd);
 	}
+	KV_ASSERT(!l->store && !s->shut);
 	s->refs++;
 	l->store = s;
 	return 0;
@@ -369,6 +375,7 @@ int kv_lmdb_enter(struct kv_lmdb *l)
 
 void kv_lmdb_leave(struct kv_lmdb *l, int rc)
 {
+	KV_ASSERT(l->store && !l->store->shut);
 	kv_gate_leave(l->store->gate_fd);
 	switch (rc) {
 	case MDB_SUCCESS:

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "kvclient/check.h"
 #include "kvclient/kv.h"
 
 #define KV_MTU_MAX 5
@@ -244,6 +245,7 @@ int kv_record_encode(const struct kv_record *rec, void *buf, size_t cap, size_t 
 		kv_addr_encode(&rec->addr[i], &wire);
 		memcpy(to + sizeof(head) + i * sizeof(wire), &wire, sizeof(wire));
 	}
+	KV_ASSERT(total <= KV_RECORD_MAX_LEN);
 	*len = total;
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "kvclient/check.h"
 #include "kvclient/net.h"
 #include "kvclient/redis.h"
 #include "kvclient/seal.h"
@@ -159,6 +160,7 @@ static int kv_redis_batch(struct kv_redis *r, struct kv_op *ops, uint32_t n)
 		if (rc)
 			break;
 		kv_redis_answer(r, &ops[i], reply);
+		KV_ASSERT(ops[i].ret != KV_OP_OPEN);
 		kv_hiredis.free_reply(reply);
 	}
 	return rc;

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kvclient/check.h"
 #include "kvclient/dl.h"
 #include "kvclient/files.h"
 #include "kvclient/net.h"
@@ -98,6 +99,7 @@ static int kv_redis_lost(struct kv_redis *r, int rc)
 
 int kv_redis_append(struct kv_redis *r, int argc, const char **argv, const size_t *len)
 {
+	KV_ASSERT(r->ctx);
 	r->unsent = true;
 	return kv_hiredis.append(r->ctx, argc, argv, len) ? kv_redis_lost(r, -ENOMEM) : 0;
 }
@@ -279,6 +281,7 @@ static int kv_redis_connect_to(struct kv_redis *r, unsigned at, unsigned timeout
 	uint64_t deadline_ms = kv_now_ms() + timeout_ms;
 	int fd, rc;
 
+	KV_ASSERT(at < r->n_addresses && !r->ctx);
 	r->at = at;
 	kv_redis_name(r);
 	fd = kv_net_connect(&r->kv, &r->address[at], deadline_ms);

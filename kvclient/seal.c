@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "kvclient/backend.h"
+#include "kvclient/check.h"
 #include "kvclient/files.h"
 #include "kvclient/mac.h"
 #include "kvclient/seal.h"
@@ -51,6 +52,7 @@ int kv_seal_open(struct kv *kv, const char *secret_file)
 			       "the secret in %s has fewer than %u bytes (openssl rand -hex 32 "
 			       "makes one)",
 			       secret_file, KV_SECRET_MIN);
+	KV_ASSERT((size_t)n < sizeof(kv->secret));
 	kv->n_secret = (size_t)n;
 	return kv_mac_ready(kv);
 }
@@ -63,6 +65,7 @@ static int kv_seal_mac(const struct kv *kv, const char *key, const uint8_t *seal
 	uint8_t text[sizeof(domain) + KV_KEY_MAX + 1 + KV_SEALED_MAX];
 	size_t n_key = strlen(key) + 1;
 
+	KV_ASSERT(n_key <= KV_KEY_MAX + 1 && n <= KV_SEALED_MAX);
 	memcpy(text, domain, sizeof(domain));
 	memcpy(text + sizeof(domain), key, n_key);
 	memcpy(text + sizeof(domain) + n_key, sealed, n);
@@ -85,6 +88,7 @@ int kv_seal(struct kv *kv, struct kv_op *op, uint8_t out[KV_SEALED_MAX], size_t 
 	struct kv_seal_head head = { .magic = { 'S', 'K' }, .version = '1', .kind = KV_KIND_PLAIN };
 	uint64_t stamp = htole64(kv_seal_stamp(kv));
 
+	KV_ASSERT(op->len <= KV_VALUE_MAX);
 	if (kv->n_secret)
 		head.kind = KV_KIND_MAC;
 	memcpy(head.stamp, &stamp, sizeof(stamp));

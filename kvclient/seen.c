@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "kvclient/check.h"
 #include "kvclient/seen.h"
 
 #define KV_SEEN_MIN 64u
@@ -36,6 +37,7 @@ static struct kv_seen_entry *kv_seen_find(struct kv_seen *seen, uint64_t hash)
 {
 	uint32_t at = (uint32_t)hash & (seen->size - 1);
 
+	KV_ASSERT(hash && seen->n < seen->size); /* a free place ends the search */
 	while (seen->entry[at].hash && seen->entry[at].hash != hash)
 		at = (at + 1) & (seen->size - 1);
 	return &seen->entry[at];
