@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Erasure codes over chunks in memory: k of data, m of parity, fewer of each where a submessage is shorter.
+ * Erasure codes over chunks in memory: k of data, m of parity, fewer of each where a submessage is
+ * shorter.
  *
- * XOR: parity i is that of the data whose place modulo the number of parities is i. MDS: a Cauchy matrix over GF(256),
- * polynomial 0x11d, entry 1 / ((k + i) ^ j); any m chunks may be missing. With ISA-L or without, the bytes are the same.
+ * XOR: parity i is the sum of the data whose place modulo the number of parities is i. MDS: a
+ * Cauchy matrix over GF(256), polynomial 0x11d, entry 1 / ((k + i) ^ j); any m chunks may be
+ * missing. With ISA-L or without, the bytes are the same.
  */
 #ifndef SDR_CODE_CODE_H
 #define SDR_CODE_CODE_H
@@ -15,8 +17,8 @@
 enum { SDR_CODE_CHUNKS = 255, SDR_COLUMN = 4096 };
 
 /*
- * How sums are made: out[r] = the sum over i of matrix[r * n_in + i] * in[i], for len bytes each. The matrix is first made into
- * tables, of entry bytes for each of its own.
+ * How sums are made: out[r] = the sum over i of matrix[r * n_in + i] * in[i], for len bytes each.
+ * init() turns the matrix into tables, of entry bytes for each entry of the matrix.
  */
 struct sdr_kernel {
 	size_t entry;
@@ -45,7 +47,7 @@ int sdr_code_init(struct sdr_code *c, bool is_xor, uint32_t k, uint32_t m);
 /* The matrix of n_data columns and n_parity rows. */
 void sdr_code_matrix(const struct sdr_code *c, uint32_t n_data, uint32_t n_parity, uint8_t *matrix);
 
-/* A chunk: the last one of a message may be shorter than the others; it counts as followed by zeros. */
+/* A chunk. The last one of a message may be shorter than the others; zeros are taken to follow. */
 struct sdr_piece {
 	uint8_t *at;
 	size_t len;
@@ -58,11 +60,11 @@ int sdr_code_encode(const struct sdr_code *c, struct sdr_piece *data, uint32_t n
 /* Fills in the data that is missing; -ENODATA: too much is. */
 int sdr_code_decode(const struct sdr_code *c, struct sdr_piece *data, uint32_t n_data,
 		    struct sdr_piece *parity, uint32_t n_parity, uint8_t *scratch);
-/* As sdr_code_encode(), without columns: all pieces are of one length, and worked on where they lie. */
+/* Encodes where the pieces lie, without scratch: all pieces have the same length. -ENOMEM. */
 int sdr_code_encode_in_place(const struct sdr_code *c, struct sdr_piece *data, uint32_t n_data,
 			     struct sdr_piece *parity, uint32_t n_parity);
 
-/* What is worked on: inputs in order, outputs, and the matrix between them. */
+/* Work on chunks: inputs in order, outputs, and the matrix between them. */
 struct sdr_work {
 	uint32_t n_in, n_out;
 	struct sdr_piece *in[SDR_CODE_CHUNKS], *out[SDR_CODE_CHUNKS];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * By columns: chunks lie a power of two apart, so that the same offset of all of them meets in few sets of the cache. 4 KiB
- * of each are copied to a scratch, side by side, and worked on there.
+ * Encoding and decoding by columns. Chunks lie a power of two apart, so that the same offset of all
+ * of them meets in few sets of the cache: 4 KiB of each are copied to a scratch, side by side, and
+ * worked on there.
  */
 #include "mds.h"
 #include "xor.h"
@@ -74,7 +75,7 @@ static size_t longest(const struct sdr_piece *p, uint32_t n)
 	return len;
 }
 
-/* Where the pieces lie, all of one length. */
+/* Works on the pieces where they lie; all have the same length. */
 static void in_place(const struct sdr_code *c, const struct sdr_work *w, const uint8_t *tables,
 		     size_t len)
 {
@@ -133,7 +134,7 @@ int sdr_code_encode_in_place(const struct sdr_code *c, struct sdr_piece *data, u
 int sdr_code_decode(const struct sdr_code *c, struct sdr_piece *data, uint32_t n_data,
 		    struct sdr_piece *parity, uint32_t n_parity, uint8_t *scratch)
 {
-	/* What is put out is at most the data, or the parity that makes up for it. */
+	/* outputs are at most the data, or the parity that makes up for it */
 	uint32_t n_out = n_data < n_parity ? n_data : n_parity;
 	struct sdr_work w = { 0 };
 	uint8_t *tables;

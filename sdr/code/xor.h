@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What column.c needs of the XOR code. */
+/* The XOR code, for column.c. */
 #ifndef SDR_CODE_XOR_H
 #define SDR_CODE_XOR_H
 

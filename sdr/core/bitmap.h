@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A bit for each packet, and one for each chunk of them. Several channels may set bits at once; whoever sets the last
- * packet's bit of a chunk sets the chunk's, with a release store that orders the payload before it for those that read
- * the chunk bits with acquire. A chunk is a power of two of packets, at most 64, so it lies in one word.
+ * A bit for each packet, and one for each chunk. Several channels may set bits at once. Whoever
+ * sets the last packet's bit of a chunk sets the chunk's bit, with a release store that orders the
+ * payload before it for readers of the chunk bits with acquire. A chunk is a power of two of
+ * packets, at most 64, so it lies in one word.
  */
 #ifndef SDR_CORE_BITMAP_H
 #define SDR_CORE_BITMAP_H
@@ -64,7 +65,7 @@ static inline enum sdr_mark sdr_bitmap_mark(struct sdr_bitmap *b, uint32_t packe
 	return SDR_MARK_CHUNK;
 }
 
-/* Before anybody else knows of it. */
+/* Clears the bits, before anybody else knows of the bitmap. */
 static inline void sdr_bitmap_clear(struct sdr_bitmap *b)
 {
 	for (uint32_t i = 0; i < sdr_words(b->n_packets); i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Which file an event is for, and how a queue pair begins. */
+/* The core's entry: calls the function of each event, and begins a queue pair. */
 #include "sdr/core/internal.h"
 
 #include <string.h>

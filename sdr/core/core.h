@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What a queue pair of SDR decides: which slot a receive gets and when it may be used again, what allows a send, which
- * packet counts. No clock, thread, verb or allocation: events in, actions out. Each end has both halves.
+ * The rules of a queue pair of SDR: which slot a receive gets and when a slot may be used again,
+ * what allows a send, which packet counts. No clock, thread, verb or allocation: events in, actions
+ * out. Each end has both halves.
  *
- * The n-th send lands in the n-th receive: slot n mod slots, generation n / slots mod generations. An id on the wire is
- * the slot; a queue pair (or key) belongs to a generation.
+ * The n-th send lands in the n-th receive: slot n mod slots, generation n / slots mod generations.
+ * An id on the wire is the slot; a queue pair (or key) belongs to a generation.
  */
 #ifndef SDR_CORE_CORE_H
 #define SDR_CORE_CORE_H
@@ -25,7 +26,7 @@ struct sdr_core_attr {
 	uint32_t packet;      /* bytes */
 	uint32_t max_packets; /* of a message */
 	uint64_t lifetime_ns; /* no packet is under way for longer */
-	uint64_t repeat_ns;   /* what the peer has not confirmed is said again */
+	uint64_t repeat_ns;   /* time between repeats of what the peer has not confirmed */
 };
 
 enum sdr_slot_state {
@@ -36,11 +37,11 @@ enum sdr_slot_state {
 	SDR_SLOT_QUARANTINE
 };
 
-/* What is known of one message of a slot, also when the slot serves later ones. */
+/* The record of one message of a slot, kept also when the slot serves later ones. */
 struct sdr_use {
 	uint64_t n;
 	_Atomic uint32_t received;   /* packets, whatever became of them */
-	_Atomic uint32_t duplicates; /* of these, seen before */
+	_Atomic uint32_t duplicates; /* packets that had been seen before */
 	uint32_t sent;		     /* as END says */
 	bool used, ended, closed;
 	uint64_t since; /* when both sides were done with it */
@@ -62,7 +63,7 @@ enum sdr_send_state { SDR_SEND_EMPTY, SDR_SEND_WAITING, SDR_SEND_SENDING, SDR_SE
 
 struct sdr_cts {
 	uint64_t addr, length;
-	uint32_t rkeys[SDR_RKEYS_MAX]; /* of each NIC of the receiver */
+	uint32_t rkeys[SDR_RKEYS_MAX]; /* a key for each NIC of the receiver */
 	bool gone;		       /* the receive was completed before its CTS was seen */
 };
 
@@ -88,7 +89,7 @@ struct sdr_core {
 	uint64_t cts_told;		 /* the peer knows the CTS of all below */
 	uint64_t ends_known;		 /* END is known of all below */
 	uint64_t send_next;		 /* number of the next send */
-	uint64_t cts_known;		 /* of all below we have the CTS */
+	uint64_t cts_known;		 /* the CTS of all below is known */
 	uint64_t ends_told;		 /* the peer knows END of all below */
 	uint64_t cts_repeat, end_repeat; /* when to say it again; 0: at once */
 	bool answer; /* CTS or END came: the peer repeats it until it hears from us */
@@ -148,8 +149,9 @@ size_t sdr_core_words(const struct sdr_core_attr *attr);
 int sdr_core_init(struct sdr_core *c, const struct sdr_core_attr *attr, struct sdr_slot *slots,
 		  struct sdr_send *sends, _Atomic uint64_t *words);
 /*
- * 0, or -EAGAIN: no slot is free yet (RECV_POST, SEND_POST); -EINVAL: no such message, or it makes no sense. The
- * message's number is in event->n after a post. TICK: at least every repeat_ns.
+ * Takes an event. 0, or -EAGAIN: no slot is free yet (RECV_POST, SEND_POST); -EINVAL: no such
+ * message, or nonsense. The message's number is in event->n after a post. TICK is due at least
+ * every repeat_ns.
  */
 int sdr_core_step(struct sdr_core *c, struct sdr_event *event, uint64_t now,
 		  struct sdr_actions *actions);
@@ -157,9 +159,9 @@ int sdr_core_step(struct sdr_core *c, struct sdr_event *event, uint64_t now,
 bool sdr_core_cts(const struct sdr_core *c, uint64_t n, struct sdr_cts *cts);
 struct sdr_slot *sdr_core_recv(struct sdr_core *c, uint64_t n);
 struct sdr_send *sdr_core_send(struct sdr_core *c, uint64_t n);
-/* All of the immediate has come: true. */
+/* True if all of the immediate has come. */
 bool sdr_core_imm(const struct sdr_core *c, const struct sdr_slot *slot, uint32_t *imm);
-/* Has its sender said that it has sent all that it will? */
+/* True if the sender has said that it has sent all that it will. */
 bool sdr_core_ended(struct sdr_core *c, uint64_t n);
 const char *sdr_slot_state_name(enum sdr_slot_state state);
 const char *sdr_send_state_name(enum sdr_send_state state);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* CTS and END, said again until the peer shows that it knows them. Both are numbered by message, never by slot. */
+/*
+ * CTS and END, said again until the peer shows that it knows them. Both are numbered by message,
+ * never by slot.
+ */
 #include "sdr/core/internal.h"
 
 #include <string.h>
 
-/* Its place for the sender is known: it was bound, or is gone again. */
+/* True if the receive's place is known: it was bound, or is gone again. */
 static bool has_cts(const struct sdr_core *c, uint64_t n)
 {
 	const struct sdr_slot *s = &c->slots[n & (c->attr.slots - 1)];
@@ -84,7 +87,7 @@ static void tell_ends(struct sdr_core *c, struct sdr_actions *a)
 
 void sdr_told_tick(struct sdr_core *c, uint64_t now, struct sdr_actions *a)
 {
-	/* Whatever else is said has the same head, but it may not be said now. */
+	/* KNOWN is a head alone; a CTS or END has the same head, but may not be due now */
 	if (c->answer && !SDR_MUTATED(KNOWN_UNTOLD))
 		sdr_act(a, SDR_ACTION_SEND_KNOWN, 0);
 	c->answer = false;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The immediate of a packet, from the high bit: the message's id | the packet's offset in it | a fragment of the
- * user's immediate. Which fragment is told by the offset, so 32 / fragment bits packets carry all of it.
+ * The immediate of a packet, from the high bit: the message's id | the packet's offset in it | a
+ * fragment of the user's immediate. The offset tells which fragment it is, so 32 / fragment bits
+ * packets carry all of it.
  */
 #ifndef SDR_CORE_IMM_H
 #define SDR_CORE_IMM_H
@@ -55,8 +56,9 @@ static inline uint32_t sdr_imm_fragment(const struct sdr_imm_layout *l, uint32_t
 }
 
 /*
- * The offset of an empty packet that carries fragment n alone: behind all that the receive has room for, or it would be
- * taken for a packet of the message. False: there is no such offset.
+ * Computes the offset of an empty packet that carries fragment n alone. The offset is behind all
+ * that the receive has room for, or the packet would be taken for one of the message. False: there
+ * is no such offset.
  */
 static inline bool sdr_imm_filler(const struct sdr_imm_layout *l, uint32_t recv_packets, uint32_t n,
 				  uint32_t *offset)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What the files of core share. */
+/* The functions that the files of core share. */
 #ifndef SDR_CORE_INTERNAL_H
 #define SDR_CORE_INTERNAL_H
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* UP -> CLOSING -> RESTING -> BURIED -> MAKING -> MADE -> CONNECTING -> CONNECTED -> UP; from any of them back to CLOSING. */
+/*
+ * The states of a way:
+ * UP -> CLOSING -> RESTING -> BURIED -> MAKING -> MADE -> CONNECTING -> CONNECTED -> UP;
+ * from any of them back to CLOSING.
+ */
 #include "sdr/core/join.h"
 #include "sdr/core/check.h"
 #include "sdr/core/mutants.h"
@@ -72,7 +76,7 @@ static void transition_connected_to_up(struct sdr_join *j)
 	j->join_state = SDR_JOIN_UP;
 }
 
-/* The shell has it in hand: nothing may change under it. */
+/* True while the shell is at work on the way: nothing may change under it. */
 static bool is_busy(const struct sdr_join *j)
 {
 	return j->join_state == SDR_JOIN_CLOSING || j->join_state == SDR_JOIN_MAKING ||
@@ -110,7 +114,7 @@ static void leave(struct sdr_join *j, uint8_t life, uint64_t now)
 	note_told(j, now);
 }
 
-/* It comes to nothing: whoever made something for this life gives it back. */
+/* Ends an attempt that comes to nothing: the shell gives back what it made for this life. */
 static void give_up(struct sdr_join *j, uint64_t now)
 {
 	j->own = true;
@@ -242,8 +246,9 @@ static void rest(struct sdr_join *j, uint64_t now)
 }
 
 /*
- * Whose NIC failed begins, when that is well again and what it may have sent until then has arrived; after a pause, if the one before
- * came to nothing, or when the peer asks: pauses of both would never meet.
+ * Begins to join. The end whose NIC failed begins, when that NIC is well again and what it may have
+ * sent until then has arrived. After an attempt that came to nothing it waits for the end of a
+ * pause, or until the peer asks: pauses of both would never meet.
  */
 static void begin(struct sdr_join *j, uint64_t now)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Sends: EMPTY -> WAITING (no CTS) -> SENDING -> SENT -> EMPTY, when the peer knows how much was sent. */
+/*
+ * Sends: EMPTY -> WAITING (no CTS) -> SENDING -> SENT -> EMPTY. A send becomes EMPTY again when the
+ * peer knows how much was sent.
+ */
 #include "sdr/core/internal.h"
 
 struct sdr_send *sdr_core_send(struct sdr_core *c, uint64_t n)
@@ -138,7 +141,8 @@ void sdr_send_ends_told(struct sdr_core *c, uint32_t low)
 	uint64_t told = c->ends_told + (uint32_t)(low - (uint32_t)c->ends_told);
 	struct sdr_send *s;
 
-	if (told > c->send_next) /* it is behind what we know, or nonsense */
+	/* the peer is behind what we know, or says nonsense */
+	if (told > c->send_next)
 		return;
 	for (; c->ends_told < told; c->ends_told++) {
 		s = sdr_core_send(c, c->ends_told);

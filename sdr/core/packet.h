@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The way of a packet, inline. Any channel's thread; the step of the queue pair may run beside it. */
+/*
+ * The handling of a packet, inline. Called by any channel's thread; the step of the queue pair may
+ * run beside it.
+ */
 #ifndef SDR_CORE_PACKET_H
 #define SDR_CORE_PACKET_H
 
@@ -21,8 +24,10 @@ static inline void sdr_packet_imm(const struct sdr_core *c, struct sdr_slot *s, 
 	atomic_fetch_or_explicit(&s->imm_have, 1u << n, memory_order_release);
 }
 
-/* The chunk that this packet makes complete, or SDR_NO_CHUNK. generation: that of the queue pair it came on; a backend
- * whose keys die with their message has none, and gives -1. */
+/*
+ * Marks a packet. Returns the chunk that the packet completes, or SDR_NO_CHUNK. generation: that of
+ * the queue pair it came on; a backend whose keys die with their message has none, and gives -1.
+ */
 static inline int64_t sdr_packet(struct sdr_core *c, uint32_t imm, int generation)
 {
 	uint32_t id = sdr_imm_id(&c->layout, imm), offset = sdr_imm_offset(&c->layout, imm);
@@ -44,7 +49,8 @@ static inline int64_t sdr_packet(struct sdr_core *c, uint32_t imm, int generatio
 		return SDR_NO_CHUNK;
 	}
 	sdr_packet_imm(c, s, offset, imm);
-	if (offset >= s->bits.n_packets) /* it only brings a fragment */
+	/* an empty packet brings a fragment only */
+	if (offset >= s->bits.n_packets)
 		return SDR_NO_CHUNK;
 	mark = sdr_bitmap_mark(&s->bits, offset);
 	if (mark == SDR_MARK_DUPLICATE)

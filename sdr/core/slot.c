@@ -2,9 +2,10 @@
 /*
  * Receives: EMPTY -> BINDING -> OPEN -> CLOSING -> QUARANTINE -> EMPTY.
  *
- * An id (slot and generation) may name another message only when no packet of the one before can come: the sender has
- * ended it, and its count was received, each packet once; or a packet's lifetime has passed since both sides were done
- * with it. Counting says nothing where the network duplicates: of a packet counted twice, another copy is missing.
+ * An id (slot and generation) may name another message only when no packet of the one before can
+ * come: the sender has ended it, and its count was received, each packet once; or a packet's
+ * lifetime has passed since both sides were done with it. Counting says nothing where the network
+ * duplicates: a packet counted twice hides a missing one.
  */
 #include "sdr/core/internal.h"
 
@@ -84,7 +85,10 @@ static bool no_packet_left(const struct sdr_core *c, const struct sdr_use *u, ui
 	return (u->ended && all_counted(c, u)) || now >= u->since + c->attr.lifetime_ns;
 }
 
-/* The slot's last message is over, the peer knows its CTS, and nothing is left of the id that comes next. */
+/*
+ * True if the slot's last message is over, the peer knows its CTS, and nothing is left of the id
+ * that comes next.
+ */
 static bool may_serve(struct sdr_core *c, struct sdr_slot *s, uint64_t n, uint64_t now)
 {
 	struct sdr_use *next = &s->uses[generation_of(c, n)];
