@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Sums a vector over a ring of hosts (reduce-scatter, then all-gather), by reliable Writes over SDR, and checks every sum.
- * Each rank writes to its right neighbour and receives from its left one; they find each other by a key-value store, under
- * sdr/JOB/RANK.right and .left.
+ * Sums a vector over a ring of hosts (reduce-scatter, then all-gather), by reliable Writes over
+ * SDR, and checks every sum. Each rank writes to its right neighbour and receives from its left
+ * one; they find each other by a key-value store, under sdr/JOB/RANK.right and .left.
  *
- * usage: sdr_allreduce DEV RANK RANKS STORE JOB [SIZE [TIMES [SCHEME [RATE_MBPS [RTT_MS [BURST]]]]]]
+ * usage: sdr_allreduce DEV RANK RANKS STORE JOB
+ *                      [SIZE [TIMES [SCHEME [RATE_MBPS [RTT_MS [BURST]]]]]]
  *
- * Before each sum all ranks meet, and begin it at the same time, as well as half a round trip tells that: what one of them does
- * between two sums is not taken for the time of a sum.
+ * Before each sum all ranks meet, and begin the sum at the same time, as exactly as half a round
+ * trip tells: what a rank does between two sums is not taken for the time of a sum.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -25,8 +26,9 @@
 enum { RANKS_MAX = 8, PAGE = 4096, LEASE_MS = 600000, WAIT_S = 30 };
 
 /*
- * A connection to a neighbour. Each end says who it is, by a number that nobody has used, and whom it sees; both connect when each
- * is seen by the other. So what a run that crashed has left is nobody's.
+ * A connection to a neighbour. Each end says who it is, by a number that nobody has used, and whom
+ * it sees; both connect when each is seen by the other. So the records that a crashed run left are
+ * nobody's.
  */
 struct side {
 	struct sdr_qp *qp;
@@ -37,13 +39,16 @@ struct side {
 	bool met;
 };
 
-/* As it lies in memory: all ranks are one machine type. */
+/* A record of the store, as it lies in memory: all ranks are one machine type. */
 struct record {
 	uint64_t id, seen;
 	uint8_t info[SDR_QP_INFO_MAX];
 };
 
-/* A rank, and what it sums: vec in as many segments as there are ranks; in: what comes, of two steps. */
+/*
+ * A rank and its sum. vec: the vector, in as many segments as there are ranks; in: segments that
+ * come, of two steps.
+ */
 static struct {
 	uint32_t rank, ranks, steps;
 	const char *job;
@@ -97,7 +102,7 @@ static void tell(const struct side *s)
 	must(!store(&op, r.rank, s->name), "store", kv_last_error(r.kv));
 }
 
-/* One look for a neighbour. */
+/* Looks for a neighbour once. */
 static void look(struct side *s)
 {
 	struct record theirs;
@@ -170,7 +175,10 @@ static bool scatters(uint32_t step)
 	return step < r.ranks - 1;
 }
 
-/* Sums of others go to a place of their own, and what is whole already to its place in the vector. */
+/*
+ * The place of a step's segment: partial sums go to a place of their own, whole ones to their place
+ * in the vector.
+ */
 static uint32_t *place_of(uint32_t step)
 {
 	if (scatters(step))
@@ -221,8 +229,8 @@ static void pass_on(bool first)
 }
 
 /*
- * A page goes round twice: when it is back all are there; when it has come again all may begin. The last is told last, and
- * sends it to nobody; the others wait for it.
+ * Sends a page round twice: when it is back all are there; when it has come again all may begin.
+ * The last rank is told last, and sends the page to nobody; the others wait for it.
  */
 static void meet_again(void)
 {

@@ -4,8 +4,8 @@
  *
  * usage: send_file DEV send|receive FILE MEET
  *
- * Each end puts what the other needs to know into the file MEET.send or MEET.receive: where your program has a store or a
- * socket, use that.
+ * Each end puts what the other needs to know into the file MEET.send or MEET.receive: where your
+ * program has a store or a socket, use that.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,14 +27,14 @@ static void must(int ok, const char *what)
 	exit(1);
 }
 
-/* Of libsdr: 0, or a negative errno. */
+/* Checks a result of libsdr: 0, or a negative errno. */
 static void fine(int ret, const char *what)
 {
 	errno = -ret;
 	must(!ret, what);
 }
 
-/* A file that appears whole: it is renamed when it is written. */
+/* Writes a file that appears whole: it is renamed when it is written. */
 static void tell(const char *path, const void *data, size_t size)
 {
 	char part[4096];

@@ -20,7 +20,7 @@ static double log_binomial(double n, double i, double p)
 	       (n - i) * log1p(-p);
 }
 
-/* That i or more of n are lost. */
+/* The chance that i or more of n are lost. */
 static double at_least(double n, double i, double p)
 {
 	double term, total = 0;
@@ -34,7 +34,10 @@ static double at_least(double n, double i, double p)
 	return fmin(1, total);
 }
 
-/* The log of the chance that group i of an XOR's m can be decoded: those j of k data with j mod m = i, and their parity. */
+/*
+ * The log of the chance that group i of an XOR's m can be decoded. The group: those j of k data
+ * with j mod m = i, and their parity.
+ */
 static double log_group(double k, double m, double i, double p)
 {
 	double bad = at_least(floor((k - 1 - i) / m) + 2, 2, p);
@@ -71,7 +74,7 @@ static double missing_xor(double k, double m, double p)
 	for (double i = 0; i < fmin(m, k); i++) {
 		size = floor((k - 1 - i) / m) + 1;
 		log_good = log_group(k, m, i, p);
-		/* Of the other groups, which may be hopeless as well. */
+		/* the chance of the other groups, which may be hopeless as well */
 		if (isinf(log_good))
 			others = hopeless > 1 ? -INFINITY : all;
 		else

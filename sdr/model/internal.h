@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The distributions behind sdr/include/sdr/model.h; sdrmodel/ has the same in Python, and says why. */
+/*
+ * The distributions behind sdr/include/sdr/model.h. sdrmodel/ has the same in Python, and says why.
+ */
 #ifndef SDR_MODEL_INTERNAL_H
 #define SDR_MODEL_INTERNAL_H
 
 #include "sdr/include/sdr/model.h"
 
-enum { SDR_MODEL_POINTS = 256 }; /* of a mixture over many numbers of failed submessages */
+enum { SDR_MODEL_POINTS = 256 }; /* points of a mixture over many numbers of failed submessages */
 
 /* Selective Repeat of chunks; what follows them ends at end. */
 struct sdr_repeat {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Which distribution a scheme has, and what is asked of it. */
+/* The public questions to the model, each answered by the distribution of its scheme. */
 #include "internal.h"
 
 #include <errno.h>
@@ -7,12 +7,12 @@
 
 enum { BISECTIONS = 60 };
 
-#define LOSS_MAX                                                                                   \
-	0.9 /* of a chunk: beyond, sums do not end in reasonable time, and no Write either */
+/* The highest loss of chunks. Beyond it sums do not end in reasonable time, and no Write either. */
+#define LOSS_MAX 0.9
 
-/* What a question is about, in the units of the distributions. */
+/* A question, in the units of the distributions. */
 struct asked {
-	struct sdr_scheme scheme; /* whose chunk is no longer than the Write */
+	struct sdr_scheme scheme; /* chunk: no longer than the Write */
 	double chunks, t_inj, loss, rtt;
 	union {
 		struct sdr_repeat repeat;

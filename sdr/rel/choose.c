@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* By the model: of NACK, hybrids and a code, the one whose p99.9 is least for this size over this link. And the size of a chunk. */
+/*
+ * The choice by the model: of NACK, hybrids and a code, the one whose p99.9 is least for this size
+ * over this link; and the size of a chunk.
+ */
 #include "internal.h"
 
 #include <string.h>
@@ -35,7 +38,7 @@ int sdr_choose(const struct sdr_estimate *e, double rate_bps, uint32_t chunk, ui
 		schemes[i] = sdr_scheme_make(candidates[i].kind, chunk, candidates[i].k,
 					     candidates[i].m);
 		schemes[i].code = code;
-		/* What we play: repeats take their time, and only what misses is repeated. */
+		/* libsdr's way: repeats take their time, and only missing chunks are repeated */
 		schemes[i].serial = true;
 		schemes[i].whole = false;
 	}

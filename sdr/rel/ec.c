@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Submessages at the receiver: OPEN -> WHOLE, or by way of DECODING. Parity i of m is, of XOR, that of the data whose place
- * modulo m is i; of MDS any m may be missing. */
+/*
+ * Submessages at the receiver: OPEN -> WHOLE, or by way of DECODING. Parity i of m is, of XOR, the
+ * sum of the data whose place modulo m is i; of MDS any m may be missing.
+ */
 #include "internal.h"
 
 static void transition_open_to_decoding(struct sdr_sub *s)
@@ -31,7 +33,7 @@ void sdr_ec_parity(struct sdr_rx *r, uint32_t parity)
 		r->subs[sdr_plan_of_parity(&r->plan, parity)].parity++;
 }
 
-/* At most one of each group's data is missing, and then its parity is here. */
+/* True if each group misses none of its data, or one, with its parity here. */
 static bool xor_suffices(const struct sdr_rx *r, const struct sdr_submessage *s)
 {
 	uint32_t missing, at;
@@ -57,7 +59,7 @@ static bool suffices(const struct sdr_rx *r, uint32_t n, const struct sdr_sub *s
 	return here >= sub.data && (r->plan.code == SDR_CODE_MDS || xor_suffices(r, &sub));
 }
 
-/* What an ACK would then name before it is in place. */
+/* A mutant: marks chunks, which an ACK then names before they are in place. */
 static void acknowledge_undecoded(struct sdr_rx *r, uint32_t n)
 {
 	struct sdr_submessage s = sdr_plan_submessage(&r->plan, n);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Which chunk is coded with which. What leaves early enough to be named and resent goes without a code; the rest (of
- * EC: all) is cut into blocks of up to depth submessages, and chunk i of a block belongs to its submessage i mod L, so
- * that a burst takes one chunk of each. Submessages of a block are as even as can be.
+ * The plan of a Write: which chunk is coded with which. Chunks that leave early enough to be named
+ * and resent go without a code. The rest (of EC: all) is cut into blocks of up to depth
+ * submessages, and chunk i of a block belongs to its submessage i mod L, so that a burst takes one
+ * chunk of each. Submessages of a block are as even as can be.
  */
 #include "internal.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What the files of rel share. */
+/* The functions that the files of rel share. */
 #ifndef SDR_REL_INTERNAL_H
 #define SDR_REL_INTERNAL_H
 
@@ -14,7 +14,7 @@ static inline bool sdr_has(const uint64_t *words, uint32_t i)
 	return words[i / SDR_WORD] >> (i % SDR_WORD) & 1;
 }
 
-/* Whether it was not there before. */
+/* Returns whether the bit was not set before. */
 static inline bool sdr_add(uint64_t *words, uint32_t i)
 {
 	uint64_t bit = 1ull << (i % SDR_WORD), old = words[i / SDR_WORD];

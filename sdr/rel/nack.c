@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Which holes are asked for. Of what is not coded: those below the highest chunk that came, when that is longer ago than the
- * network reorders, and all once nothing more can be under way. Of what is coded: what misses of submessages that cannot be
- * decoded, after the fallback timeout. A hole is named once a round trip, until it is filled. Under SR the sender's
- * timers do all this, and the receiver asks only where they may be asleep: when it was asked itself.
+ * The holes that the receiver asks for.
+ *
+ * Data without a code: holes below the highest chunk that came, when that came longer ago than the
+ * network reorders, and all holes once nothing more can be under way. Coded data: missing chunks of
+ * submessages that cannot be decoded, after the fallback timeout. A hole is named once a round
+ * trip, until it is filled. Under SR the sender's timers do all this, and the receiver asks only
+ * where they may be asleep: when it was asked itself.
  */
 #include "internal.h"
 

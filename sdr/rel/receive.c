@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The receiver of a Write. It reads the core's bitmaps, counts what is new for its submessages, and says what is there and
- * what it wants. It is done when every chunk of data is in place, whatever of the parity has come.
+ * The receiver of a Write. It reads the core's bitmaps, counts what is new for its submessages, and
+ * says what is there and what it wants. It is done when every chunk of data is in place, whatever
+ * of the parity has come.
  */
 #include "internal.h"
 
@@ -55,7 +56,7 @@ void sdr_rx_bits(struct sdr_rx *r, const _Atomic uint64_t *data, const _Atomic u
 
 int sdr_rx_offer(struct sdr_rx *r, const struct sdr_plan *plan, uint64_t now)
 {
-	r->probed = true; /* it wants to hear that we know */
+	r->probed = true; /* the sender wants to hear that the offer is known */
 	if (r->offered || r->state != SDR_RX_OPEN)
 		return 0;
 	if (!sdr_plan_valid(plan) || plan->chunks > r->capacity ||
@@ -82,7 +83,10 @@ void sdr_rx_probe(struct sdr_rx *r, uint64_t now)
 	if (SDR_MUTATED(PROBE_UNANSWERED))
 		return;
 	r->probed = true;
-	/* All was sent and the sender hears nothing: what is missing is lost, or was never asked for. */
+	/*
+	 * all was sent and the sender hears nothing: missing chunks are lost, or were never asked
+	 * for
+	 */
 	if (r->offered && r->end_at > now)
 		r->end_at = now;
 }
@@ -99,8 +103,9 @@ void sdr_rx_came(struct sdr_rx *r, uint32_t chunk)
 }
 
 /*
- * By its plan from the first chunk on, and not before the rest can have left behind the foremost: a sender that fell behind goes
- * on at its rate. Repeats tell nothing.
+ * Sets end_at, when all should have come: by the plan from the first chunk on, and not before the
+ * chunks behind the foremost can have left. A sender that fell behind goes on at its rate. Repeats
+ * tell nothing.
  */
 static void when_it_ends(struct sdr_rx *r, uint64_t now, uint32_t foremost)
 {
@@ -112,7 +117,7 @@ static void when_it_ends(struct sdr_rx *r, uint64_t now, uint32_t foremost)
 	}
 	if (SDR_MUTATED(FTO_WITHOUT_PARITY))
 		all = r->plan.chunks;
-	/* Of SR only the sender knows when something is late. */
+	/* only the sender knows when a chunk of SR is late */
 	if (foremost <= r->foremost || foremost > all || r->plan.kind == SDR_SCHEME_SR)
 		return;
 	r->foremost = foremost;
@@ -180,7 +185,10 @@ static void answer(struct sdr_rx *r, struct sdr_rel_actions *a)
 	r->probed = false;
 }
 
-/* Of all that came: what is far ahead of a hole, too, or SR's timers take it for lost. */
+/*
+ * Acknowledges all that came, also far ahead of a hole: SR's timers take for lost what is not
+ * acknowledged.
+ */
 static void acknowledge(struct sdr_rx *r, uint64_t now, struct sdr_rel_actions *a)
 {
 	uint32_t base = r->cumulative / SDR_WORD * SDR_WORD;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * One reliable Write, at either end: what is sent next, what is asked for, when it is over. Pure: no clock, thread,
- * verb or allocation. A Write is two messages of the core: its data, and the parity of a code (which may stay empty).
+ * A reliable Write, at either end: what is sent next, what is asked for, when it is over. Pure: no
+ * clock, thread, verb or allocation. A Write is two messages of the core: its data, and the parity
+ * of a code (which may stay empty).
  *
- * The sender's rules are in write.c (sr.c: timers), the receiver's in receive.c (nack.c: holes; ec.c: submessages).
+ * The sender's rules are in write.c (sr.c: timers), the receiver's in receive.c (nack.c: holes;
+ * ec.c: submessages).
  */
 #ifndef SDR_REL_REL_H
 #define SDR_REL_REL_H
@@ -17,7 +19,7 @@ enum {
 	SDR_DEPTH_MAX = 64, /* submessages that are interleaved */
 	SDR_CODE_MAX = 255, /* k + m: what GF(256) has room for */
 	SDR_FLIGHTS = 1024,
-	SDR_WINDOW_BITS = 15872, /* of two bitmaps in a datagram */
+	SDR_WINDOW_BITS = 15872, /* bits of each of two bitmaps in a datagram */
 	SDR_REL_ACTIONS = 8,
 };
 
@@ -34,7 +36,10 @@ struct sdr_plan {
 	uint64_t bytes;
 };
 
-/* The parts of a submessage: data first, first + stride, ...; both count from the first coded chunk. */
+/*
+ * The parts of a submessage: data first, first + stride, ...; both count from the first coded
+ * chunk.
+ */
 struct sdr_submessage {
 	uint32_t data_first, data, parity_first, parity, stride;
 };
@@ -82,10 +87,10 @@ int sdr_tx_init(struct sdr_tx *t, uint64_t write, const struct sdr_plan *plan, u
 void sdr_tx_allow(struct sdr_tx *t, uint64_t now);
 /* The receive is gone, or the connection is. */
 void sdr_tx_fail(struct sdr_tx *t, int status);
-/* What is to be sent now, at most max chunks; false: nothing. */
+/* Finds the range to be sent now, at most max chunks; false: nothing. */
 bool sdr_tx_next(struct sdr_tx *t, uint32_t max, uint64_t now, struct sdr_range *range);
 
-/* What the receiver has and wants, of nbits chunks from base on. */
+/* The chunks that the receiver has and wants, nbits of them from base on. */
 struct sdr_ack {
 	uint64_t write;
 	uint32_t cumulative, base, nbits;
@@ -110,7 +115,7 @@ struct sdr_rel_actions {
 
 int sdr_tx_ack(struct sdr_tx *t, const struct sdr_ack *ack, uint64_t now);
 int sdr_tx_done(struct sdr_tx *t, uint64_t write, int status);
-/* At least every quarter of a round trip. */
+/* Due at least every quarter of a round trip. */
 void sdr_tx_tick(struct sdr_tx *t, uint64_t now, struct sdr_rel_actions *a);
 
 /* ---- receiver -------------------------------------------------------------------------------- */
@@ -133,10 +138,10 @@ struct sdr_rx {
 	const _Atomic uint64_t *data_bits, *parity_bits; /* the core's */
 	uint64_t *have, *have_parity,
 		*want;	 /* words of capacity, of parity_capacity, of capacity */
-	uint32_t *asked; /* of each chunk: when, in units of 1.024 us; 0: never */
+	uint32_t *asked; /* times when each chunk was asked for, in units of 1.024 us; 0: never */
 	struct sdr_sub *subs;
 	uint32_t n_have, cumulative, frontier, ripe, then;
-	uint32_t foremost; /* of what came, parity behind data: the last + 1 */
+	uint32_t foremost; /* the last chunk that came + 1; parity counts behind data */
 	uint64_t then_at, began_at, end_at, last_new, ack_at;
 	uint32_t decoded;
 };
@@ -149,7 +154,7 @@ struct sdr_rx_memory {
 
 void sdr_rx_init(struct sdr_rx *r, uint64_t write, uint32_t capacity, uint32_t parity_capacity,
 		 const struct sdr_rx_memory *memory, uint64_t deadline);
-/* The core's bitmaps, as soon as they are. */
+/* Takes the core's bitmaps, as soon as they exist. */
 void sdr_rx_bits(struct sdr_rx *r, const _Atomic uint64_t *data, const _Atomic uint64_t *parity);
 /* -EINVAL: the offer makes no sense, and the Write has failed. */
 int sdr_rx_offer(struct sdr_rx *r, const struct sdr_plan *plan, uint64_t now);
@@ -165,7 +170,7 @@ struct sdr_ack sdr_rx_ack(const struct sdr_rx *r, const struct sdr_rel_action *a
 const char *sdr_tx_state_name(enum sdr_tx_state state);
 const char *sdr_rx_state_name(enum sdr_rx_state state);
 
-/* ---- what is known of a link ------------------------------------------------------------------ */
+/* ---- what is known of a link ----------------------------------------------------------------- */
 
 struct sdr_estimate {
 	uint64_t srtt_ns, var_ns, min_ns;
@@ -175,7 +180,7 @@ struct sdr_estimate {
 void sdr_estimate_rtt(struct sdr_estimate *e, uint64_t sample_ns);
 void sdr_estimate_loss(struct sdr_estimate *e, uint64_t sent, uint64_t lost);
 
-/* What is chosen, and why. */
+/* A choice and its reason. */
 struct sdr_choice {
 	struct sdr_scheme scheme;
 	double p999_s, runner_up_s;
@@ -183,12 +188,13 @@ struct sdr_choice {
 	const char *reason;
 };
 
-/* code: of those that may be chosen. */
+/* code: the code of the schemes that may be chosen. */
 int sdr_choose(const struct sdr_estimate *e, double rate_bps, uint32_t chunk, uint64_t bytes,
 	       enum sdr_code_kind code, double max_sent, struct sdr_choice *choice);
 /*
- * Bytes of a chunk, where the application names none: a packet, so that nothing is sent again, or restored, but what was lost; more
- * where an ACK could not tell of all chunks of a message otherwise. sdr/tools/model.c has the same rule.
+ * Returns the bytes of a chunk, where the application names none: a packet, so that only lost
+ * packets are sent again, or restored; more where an ACK could not tell of all chunks of a message
+ * otherwise. sdr/tools/model.c has the same rule.
  */
 uint32_t sdr_choose_chunk(uint64_t max_msg_size, uint32_t packet);
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Timers without a timer for each chunk: ranges in the order in which they were sent. A range that is old enough is taken
- * off, and what is not acknowledged of it is wanted again. */
+/*
+ * The sender's timers of SR, without a timer for each chunk: ranges in the order in which they were
+ * sent. A range that is old enough is taken off, and its chunks that are not acknowledged are
+ * wanted again.
+ */
 #include "internal.h"
 
 /* A range that grows must not grow so old that its end waits for long: a 32nd of the timeout. */

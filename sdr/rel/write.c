@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The sender of a Write. What is wanted again leaves before what is new; new are the data in order, then the parity. It
- * ends with the receiver's DONE, or with its deadline. While nothing is heard it says PROBE, which is answered.
+ * The sender of a Write. Wanted chunks leave before new ones; new are the data in order, then the
+ * parity. The Write ends with the receiver's DONE, or with its deadline. While nothing is heard the
+ * sender says PROBE, which is answered.
  */
 #include "internal.h"
 
