@@ -62,7 +62,7 @@ static void is_done(const struct sdr_slots *s, struct changes *w, uint32_t slot)
 	w->done[(w->first + w->n_done++) % s->n] = slot;
 }
 
-/* This NIC has nothing more to say of it. */
+/* Notes that a NIC has nothing more to say of the slot. */
 static void settle(const struct sdr_slots *s, struct changes *w, uint32_t slot, uint32_t nic)
 {
 	struct changed *x = &w->slots[slot];
@@ -118,7 +118,10 @@ int sdr_changes_bind(struct sdr_slots *s, uint32_t slot, uint32_t generation,
 	return x->bound ? 0 : -EIO;
 }
 
-/* Where a NIC was lost, nothing can be asked of it: what was bound there waits until nothing comes any more. */
+/*
+ * Unbinds a slot. A NIC that was lost cannot be asked: what was bound there waits until nothing
+ * comes any more.
+ */
 int sdr_changes_unbind(struct sdr_slots *s, uint32_t slot)
 {
 	struct changes *w = s->priv;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Slots whose memory is changed by requests to the NICs, one at each, that are awaited: windows are bound, entries of a root key are
- * rewritten. What is common to both: which NIC has answered for which slot, and what becomes of a NIC that fails.
+ * Slots whose memory is changed by requests, one to each NIC, that are awaited: windows are bound,
+ * entries of a root key are rewritten. This is what window.c and root.c share: which NIC has
+ * answered for which slot, and what becomes of a NIC that fails.
  */
 #ifndef SDR_NIC_CHANGE_H
 #define SDR_NIC_CHANGE_H
@@ -31,13 +32,13 @@ struct sdr_change_kind {
 	/* Posts a request that is signaled, with the slot as wr_id. */
 	int (*ask)(struct sdr_changer *c, const struct sdr_slots *s,
 		   const struct sdr_change *change);
-	/* By which the sender writes to it, and where. */
+	/* the key by which the sender writes to the slot, and the place */
 	uint32_t (*rkey)(const struct sdr_changer *c, uint32_t slot);
 	uint64_t (*place)(const struct sdr_slots *s, const struct sdr_change *change);
 };
 
 int sdr_changes_open(struct sdr_slots *s, const struct sdr_change_kind *kind);
-/* As struct sdr_slots_ops has them. */
+/* Functions for struct sdr_slots_ops. */
 void sdr_changes_close(struct sdr_slots *s);
 int sdr_changes_bind(struct sdr_slots *s, uint32_t slot, uint32_t generation,
 		     struct ibv_mr *const *mrs, uint64_t addr, uint64_t length);

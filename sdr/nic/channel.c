@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A queue pair of UC. Each packet is a WRITE with immediate of at most the path's MTU, and takes an empty receive at the other
- * end; one that finds none is dropped there, as if it had been lost.
+ * A queue pair of UC. Each packet is a WRITE with immediate of at most the path's MTU, and takes an
+ * empty receive at the other end. A packet that finds no receive is dropped there, as if it had
+ * been lost.
  */
 #include "sdr/nic/nic.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* A queue pair of UD, with a ring of datagrams in each direction. What finds no room is lost, as on the way. */
+/*
+ * A queue pair of UD, with a ring of datagrams in each direction. A datagram that finds no room is
+ * lost, as on the way.
+ */
 #include "sdr/nic/nic.h"
 
 #include <errno.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The seam to verbs: a device, queue pairs of UC that carry packets, one of UD that carries control messages, and how a slot
- * gets memory that packets may be written to. Nothing here knows messages. One thread at a time; nothing blocks.
+ * The seam to verbs: a device, queue pairs of UC that carry packets, one of UD that carries control
+ * messages, and how a slot gets memory that packets may be written to. Nothing here knows messages.
+ * One thread at a time; nothing blocks.
  */
 #ifndef SDR_NIC_NIC_H
 #define SDR_NIC_NIC_H
@@ -25,7 +26,7 @@ struct sdr_nic {
 	uint16_t lid;
 	bool roce, windows;
 	bool gone; /* the device has failed: it must be opened anew */
-	bool down; /* its port is not active now */
+	bool down; /* the port is not active now */
 	enum ibv_mtu mtu;
 	uint32_t max_wr, max_cqe;
 };
@@ -57,7 +58,7 @@ struct sdr_channel {
 	uint32_t send_depth, recv_depth;
 	uint64_t posted, completed; /* sends */
 	uint32_t used;		    /* receives that are to be posted again */
-	const char *fault;	    /* behind an error: what it was */
+	const char *fault;	    /* the error, once there was one */
 };
 
 struct sdr_packet_out {
@@ -75,7 +76,10 @@ uint32_t sdr_channel_room(const struct sdr_channel *c);
 int sdr_channel_post(struct sdr_channel *c, const struct sdr_packet_out *packets, uint32_t n);
 /* Completions of sends. */
 int sdr_channel_reap(struct sdr_channel *c);
-/* Immediates of packets that came, at most SDR_BURST; their number, or -EIO. Posts receives again. */
+/*
+ * Takes the immediates of packets that came, at most SDR_BURST. Returns their number, or -EIO.
+ * Posts receives again.
+ */
 int sdr_channel_poll(struct sdr_channel *c, uint32_t *imms);
 
 /* ---- control.c: datagrams -------------------------------------------------------------------- */
@@ -100,7 +104,7 @@ int sdr_control_connect(struct sdr_control *c, const struct sdr_nic *nic,
 			const struct sdr_peer *peer, uint32_t qpn, uint32_t qkey);
 /* Room for a datagram to be written to; NULL: all are under way. */
 void *sdr_control_room(struct sdr_control *c);
-/* What was written there. */
+/* Sends the datagram that was written to the room. */
 int sdr_control_send(struct sdr_control *c, size_t length);
 typedef void (*sdr_control_fn)(void *arg, const void *datagram, size_t length);
 /* How many came, or -EIO. Makes room of what has left. */
@@ -118,8 +122,9 @@ struct sdr_slot_event {
 };
 
 /*
- * bind, unbind: 0, and an event of poll() says when it is done at all NICs. One of them at a time for a slot. What fails at
- * one NIC is no error: it is added to failed, and waits for lost().
+ * The functions that give slots memory. bind and unbind return 0, and an event of poll() says when
+ * all NICs are done. A slot has one of them at a time. A failure at one NIC is no error: the NIC is
+ * added to failed, and waits for lost().
  */
 struct sdr_slots_ops {
 	int (*open)(struct sdr_slots *s);
@@ -128,23 +133,27 @@ struct sdr_slots_ops {
 	int (*bind)(struct sdr_slots *s, uint32_t slot, uint32_t generation,
 		    struct ibv_mr *const *mrs, uint64_t addr, uint64_t length);
 	int (*unbind)(struct sdr_slots *s, uint32_t slot);
-	/* At most max; their number. */
+	/* Takes at most max events; returns their number. */
 	int (*poll)(struct sdr_slots *s, struct sdr_slot_event *events, uint32_t max);
-	/* A part of the message is complete: it is brought to the user's buffer. NULL: it is there. */
+	/* Brings a complete part of the message to the user's buffer. NULL: it is there. */
 	void (*came)(struct sdr_slots *s, uint32_t slot, uint64_t offset, uint64_t length);
 	/*
-	 * A NIC is used no more: it answers nothing. over: and nothing comes by it any more, so that what was bound there
-	 * needs no unbinding. NULL: neither matters.
+	 * Notes that a NIC is used no more: it answers nothing. over: nothing comes by it any more,
+	 * either, so that what was bound there needs no unbinding. NULL: neither matters.
 	 */
 	void (*lost)(struct sdr_slots *s, uint32_t nic, bool over);
 	/*
-	 * Of a NIC that was lost: what is there of it is given back; and made anew, 0 or -errno. By a thread that has the NIC for
-	 * itself. joined: it is used again. NULL: there is nothing.
+	 * bury gives back what is there of a NIC that was lost; renew makes it anew, 0 or -errno.
+	 * Both are called by a thread that has the NIC for itself. joined: the NIC is used again.
+	 * NULL: there is nothing.
 	 */
 	void (*bury)(struct sdr_slots *s, uint32_t nic);
 	int (*renew)(struct sdr_slots *s, uint32_t nic);
 	void (*joined)(struct sdr_slots *s, uint32_t nic);
-	/* Requests that a NIC has not answered; answered: those that it has. NULL: there are none. */
+	/*
+	 * Returns the number of requests that a NIC has not answered; answered: of those that it
+	 * has. NULL: there are none.
+	 */
 	uint64_t (*waits)(const struct sdr_slots *s, uint32_t nic, uint64_t *answered);
 };
 
@@ -152,12 +161,13 @@ struct sdr_slots {
 	const struct sdr_slots_ops *ops;
 	const struct sdr_nic *nics;
 	/*
-	 * Where the other end has more NICs than this one, a NIC of this end stands for several of n_nics, which are told apart
-	 * nevertheless: each has keys of its own, and NIC i is the i-th of n_devices, counted round.
+	 * A NIC of this end stands for several of n_nics where the other end has more NICs. These
+	 * are told apart nevertheless: each has keys of its own, and NIC i is the i-th of
+	 * n_devices, counted round.
 	 */
 	uint32_t n_devices, n_nics;
 	uint32_t failed;   /* bits of NICs */
-	const char *fault; /* of the last one that failed */
+	const char *fault; /* the error of the last NIC that failed */
 	uint32_t n, generations;
 	uint64_t slot_size;
 	void *priv;

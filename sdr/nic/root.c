@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * One indirect key at each NIC (mlx5), whose list has a range for each generation and in it a place for each slot: the user's
- * buffer behind those that are open, the null key behind all others. What is late arrives at a place that is no longer its
- * message's: it is counted, and written nowhere.
+ * The root: one indirect key at each NIC (mlx5). The key's list has a range for each generation and
+ * in it a place for each slot: the user's buffer behind those that are open, the null key behind
+ * all others. A late packet arrives at a place that is no longer its message's: it is counted, and
+ * written nowhere.
  *
- * A place is two entries, of the message's bytes and of what is left of the place: their sum never changes, since an entry that
- * grew would move all places behind it, and what is behind the message's end is null, too. Entries are rewritten four at a time
- * (64 bytes), that is, with those of the slot beside it as they are: mlx5_ib does the same to its own lists.
+ * A place is two entries, of the message's bytes and of what is left of the place. Their sum never
+ * changes, since an entry that grew would move all places behind it; and the part behind the
+ * message's end is null, too. Entries are rewritten four at a time (64 bytes), that is, with those
+ * of the slot beside it as they are: mlx5_ib does the same to its own lists.
  *
- * That a request is complete means that nothing is written by the entries as they were: mlx5_ib unmaps pages by that (its
- * mlx5_ib_invalidate_range() zaps by UMR, and then frees).
+ * A complete request means that nothing is written by the old entries any more: mlx5_ib unmaps
+ * pages by that (its mlx5_ib_invalidate_range() zaps by UMR, and then frees).
  */
 #include "sdr/nic/change.h"
 
@@ -34,13 +36,16 @@ enum {
 struct root {
 	struct ibv_mr *null;
 	struct mlx5dv_mkey *key;
-	struct mlx5_wqe_umr_klm_seg *entries; /* as they are when all requests are complete */
+	struct mlx5_wqe_umr_klm_seg *entries; /* the entries after all requests are complete */
 	uint32_t n_entries;
 };
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-/* Somewhat longer than a message, so that something is left of it: an entry of no bytes would be one of 2 GiB. */
+/*
+ * Returns a place's bytes: somewhat more than a message's, so that something is left. An entry of
+ * no bytes would be one of 2 GiB.
+ */
 static uint64_t place_bytes(const struct sdr_slots *s)
 {
 	return s->slot_size + PAGE;
@@ -48,7 +53,7 @@ static uint64_t place_bytes(const struct sdr_slots *s)
 
 static uint32_t place_of(const struct sdr_slots *s, uint32_t slot, uint32_t generation)
 {
-#ifdef SDR_ROOT_ONE_RANGE /* as in the paper; for a test that must fail */
+#ifdef SDR_ROOT_ONE_RANGE /* the paper's way; for a test that must fail */
 	generation = 0;
 #endif
 	return generation * s->n + slot;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Memory of our own, a place for each slot and generation, and copies: late packets change nothing that is the user's. Needs no
- * right but that of a region.
+ * The stage: memory of our own, a place for each slot and generation, and copies. Late packets
+ * change nothing that is the user's. The stage needs no right but that of a region.
  */
 #include "sdr/nic/nic.h"
 
@@ -145,7 +145,7 @@ static void stage_lost(struct sdr_slots *s, uint32_t nic, bool over)
 {
 	struct stage *g = s->priv;
 
-	(void)over; /* what is written to a place of ours harms nobody */
+	(void)over; /* late writes to a place of ours harm nobody */
 	g->lost |= 1u << nic;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A memory window of type 1 for each slot and NIC, on the user's own region. Each bind gives the window another key: a late
- * packet has a dead one, and is dropped by the device.
+ * A memory window of type 1 for each slot and NIC, on the user's own region. Each bind gives the
+ * window another key: a late packet has a dead key, and is dropped by the device.
  */
 #include "sdr/nic/change.h"
 
@@ -30,7 +30,10 @@ static int window_open(struct sdr_changer *c, const struct sdr_slots *s, uint32_
 
 	if (!nic->windows)
 		return -EOPNOTSUPP;
-	/* All slots may be opened, and closed, before an answer is looked for; if the device has such a queue. */
+	/*
+	 * room to open and close all slots before an answer is looked for, if the device has such a
+	 * queue
+	 */
 	err = sdr_channel_open(&c->channel, nic, depth, 1);
 	while (err && depth > SDR_SEND_DEPTH) {
 		depth /= 2;
@@ -51,7 +54,10 @@ static int window_open(struct sdr_changer *c, const struct sdr_slots *s, uint32_
 	return 0;
 }
 
-/* Of no bytes: the region is named nevertheless, as librxe reads its key whether or not there is one (rdma-core 44). */
+/*
+ * Binds a window. Without bytes the bind names the region nevertheless, as librxe reads its key
+ * whether or not there is one (rdma-core 44).
+ */
 static int window_ask(struct sdr_changer *c, const struct sdr_slots *s,
 		      const struct sdr_change *change)
 {
