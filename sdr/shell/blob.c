@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What an end tells the other before they are connected: magic, version, numbers; little endian, each in 4 or 8 bytes. */
+/*
+ * The introduction that an end tells the other before they are connected: magic, version, numbers;
+ * little endian, each in 4 or 8 bytes.
+ */
 #include "sdr/shell/blob.h"
 
 #include <endian.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What an end tells the other before they are connected. */
+/* The introduction that an end tells the other before they are connected. */
 #ifndef SDR_SHELL_BLOB_H
 #define SDR_SHELL_BLOB_H
 
@@ -10,7 +10,7 @@ struct sdr_blob {
 	uint64_t max_msg_size;
 	uint8_t id_bits, offset_bits, mtu, is_signed;
 	uint8_t chunk_by_default; /* the other end's word counts, or the larger default */
-	/* Their mtu is the blob's. */
+	/* The mtu of all is the blob's. */
 	struct sdr_peer nics[SDR_NICS_MAX]; /* channel i: NIC i mod n_nics */
 	uint32_t control_qpn[SDR_RAILS_MAX], qpn[SDR_CHANNELS_MAX];
 	uint32_t psn; /* 0 */

@@ -7,7 +7,7 @@
 
 enum { NAME_MAX_LEN = SDR_NIC_NAME - 1 };
 
-#define LOOK_NS 1000000ull /* between two looks for the devices' events */
+#define LOOK_NS 1000000ull /* time between two looks for the devices' events */
 
 static void close_nics(struct sdr_context *ctx)
 {

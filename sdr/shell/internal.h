@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What the files of the shell share: a context's objects, used by one thread at a time. */
+/*
+ * The objects of a context, used by one thread at a time, and the functions that the files of the
+ * shell share.
+ */
 #ifndef SDR_SHELL_INTERNAL_H
 #define SDR_SHELL_INTERNAL_H
 
@@ -42,7 +45,7 @@ struct sdr_context {
 	struct sdr_qp *qps;
 	uint32_t users; /* regions and connections */
 	uint64_t look_at;
-	pthread_mutex_t lock; /* of mrs, and of their parts on a NIC that is revived */
+	pthread_mutex_t lock; /* guards mrs, and their parts on a NIC that is revived */
 	struct sdr_mr *mrs;
 };
 
@@ -72,7 +75,7 @@ struct sdr_send_req {
 	uint32_t fillers; /* fragments that are still to be sent alone */
 	struct sdr_span *spans;
 	uint32_t first_span, n_spans;
-	uint64_t posted[SDR_CHANNELS_MAX]; /* what its channels had posted after its last packet */
+	uint64_t posted[SDR_CHANNELS_MAX]; /* each channel's count of posts after the last packet */
 };
 
 struct sdr_recv_req {
@@ -95,20 +98,21 @@ enum sdr_job { SDR_JOB_CLOSE, SDR_JOB_MAKE, SDR_JOB_CONNECT };
 /* A way from a NIC here to one there, as one connection sees it. */
 struct sdr_watch {
 	struct sdr_join join;
-	bool failed; /* to be left at the next look */
+	bool failed; /* the way is to be left at the next look */
 	bool lost,
 		over; /* the backing knows: of this end's NIC; and nothing comes by it any more */
 	uint64_t answered; /* requests */
-	uint64_t stuck_ns; /* without an answer that is due */
-	uint64_t
-		quiet_at; /* nothing that was given to it leaves or is read any more; 0: not known yet */
+	uint64_t stuck_ns; /* time without an answer that is due */
+	/* time from which nothing given to the way leaves or is read any more; 0: not known yet */
+	uint64_t quiet_at;
 	struct sdr_qp *qp;
-	enum sdr_job job; /* of the worker, a thread that has what is of this NIC for itself */
+	/* job of the worker, a thread that has the NIC's part of the connection for itself */
+	enum sdr_job job;
 	pthread_t worker;
 	bool works, has_thread, was_lost; /* was_lost: when the worker began */
 	int result;
 	_Atomic bool done;
-	struct sdr_peer peer; /* as it has told for the next life */
+	struct sdr_peer peer; /* the peer, as told for the next life */
 	uint32_t control_qpn[SDR_RAILS_MAX], qpn[SDR_CHANNELS_MAX];
 };
 
@@ -122,12 +126,15 @@ struct sdr_rails {
 	enum ibv_mtu mtu;
 	bool answer;
 	uint64_t ask_at, looked_at;
-	uint64_t error_at;  /* behind an error: when that was seen first */
+	uint64_t error_at;  /* time when the error was seen first */
 	uint32_t shut_ways; /* bits: nothing comes or goes by them any more */
-	bool shut;	    /* by any: memory is the user's again */
+	bool shut;	    /* nothing comes by any way: memory is the user's again */
 };
 
-/* When the program polled last, how far its rounds are apart, in the mean, and when the core is to hear of the time. */
+/*
+ * The rounds of a connection: when the program polled last, how far its rounds are apart, in the
+ * mean, and when the core is to hear of the time.
+ */
 struct sdr_rounds {
 	uint64_t at, gap_ns, tick_at;
 	bool stale; /* datagrams may have waited for a program that paused: they tell no times */
@@ -154,7 +161,8 @@ struct sdr_qp {
 	uint32_t n_channels, next_channel;
 	struct sdr_rails rails;
 	struct sdr_slots backing;
-	struct sdr_slot_event *unbound; /* to be told when what came before is polled */
+	/* slots to be told as unbound when what came before is polled */
+	struct sdr_slot_event *unbound;
 	uint32_t n_unbound;
 
 	struct sdr_send_req *sends; /* by slot */
@@ -177,7 +185,7 @@ uint32_t sdr_chunk_bytes(const struct sdr_qp *qp);
 uint64_t sdr_msg_room(
 	const struct sdr_qp *qp); /* bytes of a message of whole chunks: parity has no others */
 /* context.c */
-void sdr_mr_free(struct sdr_mr *mr); /* whatever a device says; NULL: nothing */
+void sdr_mr_free(struct sdr_mr *mr); /* ignores what a device says; NULL: nothing */
 int sdr_mr_enroll(struct sdr_mr *mr, struct sdr_nic *nic, uint32_t i);
 /* A NIC that was given another place would fail of it. */
 bool sdr_mr_covers(const struct sdr_mr *mr, const struct sdr_qp *qp, uint64_t addr,
@@ -185,18 +193,21 @@ bool sdr_mr_covers(const struct sdr_mr *mr, const struct sdr_qp *qp, uint64_t ad
 /* revive.c */
 void sdr_revive(struct sdr_context *ctx, uint32_t nic, uint64_t now);
 void sdr_revivals_join(struct sdr_context *ctx);
-/* why.c: of what has failed last: a sentence */
+/* why.c: a sentence about what has failed last */
 void sdr_why(struct sdr_qp *qp, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* rails.c: a way is that of several rails, and a NIC has several ways where the other end has more NICs */
+/*
+ * rails.c: several rails share a way, and a NIC has several ways where the other end has more NICs
+ */
 uint64_t sdr_rails_lifetime(const struct sdr_qp *qp);
 uint32_t sdr_rail_way(const struct sdr_qp *qp, uint32_t rail);
 uint32_t sdr_way_device(const struct sdr_qp *qp, uint32_t way); /* in the context */
 struct sdr_nic *sdr_way_nic(const struct sdr_qp *qp, uint32_t way);
 uint32_t sdr_rails_usable(const struct sdr_qp *qp); /* bits; 0: none is left */
-double sdr_rails_share(const struct sdr_qp *qp);    /* of the rate, that these have */
+/* share of the rate that the usable rails have */
+double sdr_rails_share(const struct sdr_qp *qp);
 bool sdr_rail_dead(const struct sdr_qp *qp, uint32_t rail);
 bool sdr_rail_rests(const struct sdr_qp *qp, uint32_t rail);
-/* Not from within a poll of it. */
+/* Must not be called from within a poll of the way. */
 void sdr_rails_fail(struct sdr_qp *qp, uint32_t way, const char *fault);
 void sdr_rails_look(struct sdr_qp *qp);
 void sdr_rails_head(const struct sdr_qp *qp, struct sdr_ctrl_head *h);
@@ -209,8 +220,9 @@ void sdr_rails_begin(struct sdr_qp *qp);
 void sdr_rails_mask(struct sdr_qp *qp);
 void sdr_rails_answer(struct sdr_qp *qp);
 /* rejoin.c: a NIC that is left, and used again */
-void sdr_way_tend(struct sdr_qp *qp, uint32_t way); /* what is due of it */
-void sdr_rails_shut(struct sdr_qp *qp); /* behind an error, each round until all is shut */
+void sdr_way_tend(struct sdr_qp *qp, uint32_t way); /* does what is due for the way */
+/* closes all ways after an error: called each round until all is shut */
+void sdr_rails_shut(struct sdr_qp *qp);
 bool sdr_nic_holds(const struct sdr_qp *qp, uint32_t nic); /* something of the device */
 void sdr_rejoin_hear(struct sdr_qp *qp, const struct sdr_ctrl_join *said);
 void sdr_rails_join(struct sdr_qp *qp); /* before queue pairs are closed: waits for the workers */
@@ -225,8 +237,9 @@ bool sdr_sends_inject(struct sdr_qp *qp);
 /* How many packets may leave now, of at most max; 0: the line is busy. */
 uint32_t sdr_pace(struct sdr_qp *qp, uint32_t max);
 /*
- * Packets of message n, on one channel: data from addr on, length bytes of it; what is behind is sent empty. How many were
- * posted, at most SDR_BURST, or -errno. last: of a channel, what is posted by then.
+ * Posts packets of message s->n on one channel: data from s->addr on, s->length bytes of it;
+ * packets behind these are sent empty. Returns how many were posted, at most SDR_BURST, or -errno.
+ * posted: for each channel, its count of posts by then.
  */
 int sdr_packets_post(struct sdr_qp *qp, const struct sdr_send_req *s, const uint32_t *offsets,
 		     uint32_t n, uint64_t *posted);
@@ -243,7 +256,7 @@ uint64_t sdr_clock_ns(void);
 int sdr_qp_progress(struct sdr_qp *qp);
 /* tell.c */
 int sdr_say_ctrl(struct sdr_qp *qp, struct sdr_ctrl *c);
-size_t sdr_ctrl_room(const struct sdr_qp *qp); /* of a datagram, for what is said */
+size_t sdr_ctrl_room(const struct sdr_qp *qp); /* bytes that a message may have in a datagram */
 void sdr_actions_do(struct sdr_qp *qp, const struct sdr_actions *a);
 void sdr_heard(void *arg, const void *datagram, size_t length);
 

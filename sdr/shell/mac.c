@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Control datagrams are signed where both ends have a key: by SipHash-2-4 (Aumasson, Bernstein 2012), whose 64 bits are
- * enough where each guess costs a datagram. Whoever does not know the key can repeat what was said, which is harmless, and
- * say nothing of his own.
+ * Signatures of control datagrams, where both ends have a key: SipHash-2-4 (Aumasson, Bernstein
+ * 2012), whose 64 bits are enough where each guess costs a datagram. Whoever does not know the key
+ * can repeat what was said, which is harmless, and say nothing of his own.
  */
 #include "sdr/shell/mac.h"
 
@@ -78,7 +78,7 @@ size_t sdr_mac_put(const struct sdr_qp *qp, void *datagram, size_t n)
 	return n + sizeof(mac);
 }
 
-/* One comparison of whole words: its time tells nothing. */
+/* Checks a signature by one comparison of whole words, whose time tells nothing. */
 bool sdr_mac_check(const struct sdr_qp *qp, const void *datagram, size_t *n)
 {
 	if (!qp->is_signed)

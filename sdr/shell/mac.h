@@ -5,7 +5,7 @@
 
 #include "sdr/shell/internal.h"
 
-/* Behind their bytes; where no key was given, nothing. */
+/* The signature follows the datagram's bytes; where no key was given, there is none. */
 uint64_t sdr_mac(const uint8_t key[SDR_MAC_KEY], const void *text, size_t n);
 size_t sdr_mac_size(const struct sdr_qp *qp);
 size_t sdr_mac_put(const struct sdr_qp *qp, void *datagram, size_t n); /* the new length */

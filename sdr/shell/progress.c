@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * One round of a connection. The order matters in one place: that a slot is unbound is told to the core when all has been
- * polled that had come by then.
+ * A round of a connection. The order matters in one place: the core is told that a slot is unbound
+ * when all has been polled that had come by then.
  */
 #include "sdr/shell/rel.h"
 #include "sdr/core/packet.h"
@@ -9,8 +9,9 @@
 #include <string.h>
 #include <time.h>
 
-#define TICK_NS	 200000ull
-#define PAUSE_NS 10000000ull /* at least; shorter ones are a busy machine's */
+#define TICK_NS 200000ull
+/* the shortest pause of a program; shorter ones are a busy machine's */
+#define PAUSE_NS 10000000ull
 
 enum { PAUSE_GAPS = 8 };
 
@@ -113,7 +114,7 @@ static void tick(struct sdr_qp *qp)
 	sdr_rails_say(qp);
 }
 
-/* It is no more: buffers are given back when nothing reaches them. */
+/* Shuts a connection that has failed: buffers are given back when nothing reaches them. */
 static void shut(struct sdr_qp *qp)
 {
 	if (qp->rails.shut)
@@ -124,8 +125,9 @@ static void shut(struct sdr_qp *qp)
 }
 
 /*
- * A program that polls seldom, but at all times, has round trips as long as that, and timers by them are right. One that polls
- * without a break, and then not for a second, has not.
+ * Notes a pause of the program. A program that polls seldom, but at all times, has round trips as
+ * long as that, and timers by them are right. For a program that polls without a break, and then
+ * not for a second, they are not.
  */
 static void note_pause(struct sdr_rounds *r, uint64_t now)
 {

@@ -8,7 +8,7 @@
 
 enum { MIB = 1 << 20, MAX_MSGS = 64, RECV_DEPTH = 4096, ROOT_GENERATIONS = 4 };
 
-#define REPEAT_NS	20000000ull /* until a round trip is known */
+#define REPEAT_NS	20000000ull /* period until a round trip is known */
 #define LIFETIME_NS	1000000000ull
 #define LIFETIME_MAX_NS 3600000000000ull
 
@@ -45,7 +45,7 @@ int sdr_qp_step(struct sdr_qp *qp, struct sdr_event *e)
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
-/* What all of its NICs can do. */
+/* Returns the MTU that all of the context's NICs can use. */
 static enum ibv_mtu least_mtu(const struct sdr_context *ctx)
 {
 	enum ibv_mtu mtu = ctx->nics[0].mtu;
@@ -282,7 +282,7 @@ static void take_key(struct sdr_qp *qp)
 	qp->is_signed = qp->attr.mac_key != NULL;
 	if (qp->is_signed)
 		memcpy(qp->mac_key, qp->attr.mac_key, SDR_MAC_KEY);
-	qp->attr.mac_key = NULL; /* it stays the caller's */
+	qp->attr.mac_key = NULL; /* the key stays the caller's */
 }
 
 SDR_API struct sdr_qp *sdr_qp_create(struct sdr_context *ctx, const struct sdr_qp_attr *attr)
@@ -325,7 +325,7 @@ SDR_API int sdr_qp_destroy(struct sdr_qp *qp)
 
 /* ---- introduction ---------------------------------------------------------------------------- */
 
-/* Of a NIC that is away just now there is none. */
+/* Returns a queue pair's number; 0 while its NIC is away. */
 static uint32_t number_of(const struct ibv_qp *verbs)
 {
 	return verbs ? verbs->qp_num : 0;
@@ -404,7 +404,10 @@ static void settle_chunk(struct sdr_blob *own, struct sdr_blob *other)
 		other->chunk = own->chunk;
 }
 
-/* Slots are made anew: of unequal ends each rail is a way of its own, and they have a key for each; their size hangs on the chunk's. */
+/*
+ * Makes the slots anew, with a key for each way: between unequal ends each rail is a way of its
+ * own. The slots' size depends on the chunk's.
+ */
 static int remake_backing(struct sdr_qp *qp, uint32_t ways)
 {
 	qp->backing.ops->close(&qp->backing);
@@ -451,7 +454,7 @@ SDR_API int sdr_qp_connect(struct sdr_qp *qp, const void *remote, size_t len)
 		err = -EINVAL;
 	if (err)
 		return err;
-	qp->error = connect_to(qp, &own, &other); /* what was half made anew stays so */
+	qp->error = connect_to(qp, &own, &other); /* a connection that is half made anew stays so */
 	if (qp->error)
 		return qp->error;
 	qp->peer_connection = other.connection;

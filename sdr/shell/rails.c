@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Channels over several NICs: a rail is a channel's way, from a NIC here to one there. Where both ends have as many NICs, rails over
- * the same two have a way together, else each rail has its own. A NIC that fails is only loss: its rails are
- * left, what was under way there is made good as any loss is. Who finds it tells the other end, in the head of
- * each datagram, which then leaves them, too. What becomes of them then: rejoin.c.
+ * Channels over several NICs: a rail is a channel's way, from a NIC here to one there. Where both
+ * ends have as many NICs, rails over the same two share a way, else each rail has its own. A NIC
+ * that fails is only loss: its rails are left, and what was under way there is made good as any
+ * loss is. The end that finds the failure tells it in the head of each datagram, and the other end
+ * leaves the rails, too. What becomes of the rails then is in rejoin.c.
  */
 #include "sdr/shell/internal.h"
 
@@ -14,10 +15,10 @@ static_assert((int)SDR_NICS_MAX == (int)SDR_CTRL_NICS, "a life for each NIC");
 static_assert((int)SDR_RAILS_MAX <= (int)SDR_NICS_MAX, "of unequal ends a way for each rail");
 static_assert((int)SDR_CHANNELS_MAX == (int)SDR_CTRL_QPS, "all channels in a JOIN");
 
-#define STALL_NS 1000000000ull /* at least, as a lifetime may be told that is short */
-#define STEP_NS                                                                                    \
-	5000000ull /* at most, of a round's time: a program that was stopped has waited for nothing */
-#define ASK_NS 20000000ull
+#define STALL_NS 1000000000ull /* the shortest stall, as a lifetime may be told that is short */
+/* The most that a round's time counts: a program that was stopped has waited for nothing. */
+#define STEP_NS 5000000ull
+#define ASK_NS	20000000ull
 
 static uint32_t all_rails(const struct sdr_qp *qp)
 {
@@ -72,7 +73,7 @@ double sdr_rails_share(const struct sdr_qp *qp)
 	return n ? (double)n / qp->attr.channels : 1;
 }
 
-/* Which are left is known by the NICs alone. */
+/* Sets dead to the rails that are left, by their ways; an error if these are all. */
 void sdr_rails_mask(struct sdr_qp *qp)
 {
 	qp->rails.dead = 0;
@@ -124,7 +125,7 @@ void sdr_rails_fail(struct sdr_qp *qp, uint32_t way, const char *fault)
 	qp->urgent = true;
 }
 
-/* What was given to it may still leave, or be read. */
+/* True if what was given to the rail may still leave, or be read. */
 bool sdr_rail_rests(const struct sdr_qp *qp, uint32_t rail)
 {
 	const struct sdr_watch *w = &qp->rails.ways[sdr_rail_way(qp, rail)];
@@ -139,7 +140,7 @@ bool sdr_rail_dead(const struct sdr_qp *qp, uint32_t rail)
 
 /* ---- what is seen of a NIC ------------------------------------------------------------------- */
 
-/* Requests that it has answered; waits: and not. */
+/* Returns the number of requests that the way has answered; waits: of those that it has not. */
 static uint64_t count(const struct sdr_qp *qp, uint32_t way, uint64_t *waits)
 {
 	uint64_t answered = 0;
@@ -160,7 +161,10 @@ static uint64_t count(const struct sdr_qp *qp, uint32_t way, uint64_t *waits)
 	return answered;
 }
 
-/* No packet may leave that was posted more than a lifetime ago: ids would be used again before it arrives. */
+/*
+ * True if requests wait for too long: no packet may leave that was posted more than a lifetime ago,
+ * or ids would be used again before it arrives.
+ */
 static bool is_stuck(struct sdr_qp *qp, uint32_t way, uint64_t step)
 {
 	struct sdr_watch *w = &qp->rails.ways[way];
@@ -186,7 +190,7 @@ static void look_at_ports(struct sdr_qp *qp)
 	qp->rails.down = down;
 }
 
-/* What a way has failed of; NULL: it has not. */
+/* Returns what a way has failed of; NULL: it has not. */
 static const char *fault_of(struct sdr_qp *qp, uint32_t way, uint64_t step)
 {
 	if (sdr_way_nic(qp, way)->gone)
@@ -228,8 +232,9 @@ void sdr_rails_head(const struct sdr_qp *qp, struct sdr_ctrl_head *h)
 }
 
 /*
- * Until the other end has left it, too; and where both are connected, until it is heard that the other end uses it: what tells that may have come by
- * the way itself, which nobody reads before.
+ * True while this end asks: until the other end has left a way, too; and where both are connected,
+ * until it is heard that the other end uses the way. The datagram that tells may have come by the
+ * way itself, which nobody reads before.
  */
 static bool asks(const struct sdr_qp *qp)
 {

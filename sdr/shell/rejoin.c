@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A NIC that was left, and is used again: when what is the rule of core/join.h, what is done here. Commands to a NIC that failed
- * may not come back for a minute: a thread gives them, one at a time for each NIC and connection.
+ * The way back of a NIC that was left: core/join.h says when to do what, and this file does it.
+ * Commands to a NIC that failed may not come back for a minute: a thread gives them, one at a time
+ * for each NIC and connection.
  *
- * A NIC that fails may still read and write for a while (its firmware is dead, its data path is not), or again later (it was
- * stuck), and a window on it cannot be unbound. A buffer that was open to it is safe when its queue pairs are gone, the peer has
- * said that it sends there no more, and a packet's lifetime has passed since.
+ * A NIC that fails may still read and write for a while (its firmware is dead, its data path is
+ * not), or again later (it was stuck), and a window on it cannot be unbound. A buffer that was open
+ * to the NIC is safe when its queue pairs are gone, the peer has said that it sends there no more,
+ * and a packet's lifetime has passed since.
  *
- * Keys of an earlier life are forgotten by both ends: a device that was opened anew may give the same number to other memory.
+ * Keys of an earlier life are forgotten by both ends: a device that was opened anew may give the
+ * same number to other memory.
  */
 #include "sdr/shell/rel.h"
 
@@ -20,9 +23,9 @@ static uint32_t number_of(const struct sdr_watch *w)
 	return (uint32_t)(w - w->qp->rails.ways);
 }
 
-/* ---- what a thread does, that has the NIC for itself ------------------------------------------ */
+/* ---- what a thread does, that has the NIC for itself ----------------------------------------- */
 
-/* What it had posted stays a number that only grows: messages remember theirs. */
+/* Closes a channel. The count of its posts only grows: messages remember theirs. */
 static void close_channel(struct sdr_channel *c)
 {
 	uint64_t posted = c->posted;
@@ -109,7 +112,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* Without a thread: at once. */
+/* Gives a job to a thread; does it at once if there is no thread. */
 static void employ(struct sdr_qp *qp, struct sdr_watch *w, enum sdr_job job)
 {
 	w->qp = qp;
@@ -249,7 +252,10 @@ static void act(struct sdr_qp *qp, uint32_t way, uint32_t todo)
 		sdr_rails_answer(qp);
 }
 
-/* Of a way that is left: may anything still come by it? */
+/*
+ * Notes that nothing comes any more by a way that is left; fails the connection if that takes too
+ * long.
+ */
 static void bury(struct sdr_qp *qp, uint32_t way)
 {
 	struct sdr_watch *w = &qp->rails.ways[way];
@@ -309,8 +315,9 @@ static bool is_quiet(const struct sdr_qp *qp, const struct sdr_watch *w)
 }
 
 /*
- * The other end may not know, and go on writing: queue pairs are closed, and what a NIC that failed has taken is waited for, before
- * anybody gets a buffer back. A command that does not return is not waited for for ever.
+ * Shuts all ways. The other end may not know, and go on writing: queue pairs are closed, and what a
+ * NIC that failed has taken is waited for, before anybody gets a buffer back. A command that does
+ * not return is not waited for for ever.
  */
 void sdr_rails_shut(struct sdr_qp *qp)
 {

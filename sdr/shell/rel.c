@@ -62,7 +62,9 @@ static int make_code(struct sdr_rel *rel, uint32_t chunks, uint8_t **code, struc
 	return *mr ? 0 : -errno;
 }
 
-/* Of what this end sends. What it receives may be coded whatever its own scheme is. */
+/*
+ * True if this end codes what it sends. What it receives may be coded whatever its own scheme is.
+ */
 static bool is_coded(const struct sdr_rel *rel)
 {
 	return rel->attr.scheme != SDR_SCHEME_SR && rel->attr.scheme != SDR_SCHEME_NACK;
@@ -232,7 +234,7 @@ free_rel:
 	return NULL;
 }
 
-/* Their memory goes: first nothing may reach it any more. */
+/* Shuts the connection before the Writes' memory goes: nothing may reach that any more. */
 static void shut(struct sdr_qp *qp)
 {
 	sdr_rails_join(qp);
@@ -350,7 +352,10 @@ void sdr_rel_forget_keys(struct sdr_rel *rel, uint32_t nic)
 	}
 }
 
-/* The connection is no more, and nothing reaches its buffers. What both ends have agreed on before stays so. */
+/*
+ * Fails all Writes when the connection has failed and nothing reaches its buffers. What both ends
+ * have agreed on before stays so.
+ */
 void sdr_rel_failed(struct sdr_rel *rel)
 {
 	if (!rel->qp->rails.shut || !rel->made)

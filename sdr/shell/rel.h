@@ -11,8 +11,8 @@ enum { SDR_RESULTS = 1024 };
 struct sdr_req {
 	struct sdr_rel *rel;
 	bool send;	  /* else a receive */
-	bool used, over;  /* over: no more is done for it; its user has not asked yet */
-	uint8_t n_posted; /* of its two messages */
+	bool used, over;  /* used: its user has not asked yet; over: no more is done for it */
+	uint8_t n_posted; /* how many of its two messages are posted */
 	uint8_t n_done;	  /* receives: closed; sends: allowed */
 	uint8_t n_gone;
 	bool closing;
@@ -31,8 +31,8 @@ struct sdr_writer {
 	uint8_t *code; /* parity's bytes */
 	struct sdr_mr *code_mr;
 	uint32_t encoded;	/* submessages */
-	struct sdr_range range; /* what is being sent */
-	uint32_t at;		/* its next packet, from the range's first */
+	struct sdr_range range; /* the range that is being sent */
+	uint32_t at;		/* the next packet, from the range's first */
 };
 
 /* A receiver's end. */
@@ -48,7 +48,7 @@ struct sdr_rel {
 	struct sdr_qp *qp;
 	struct sdr_rel_attr attr;
 	uint32_t chunks_max, parity_max; /* of a Write */
-	bool made;			 /* its tables, when the chunk's size is known */
+	bool made;			 /* the tables are made, when the chunk's size is known */
 	uint64_t next_send, next_recv, tick_at;
 	uint32_t turn;
 	struct sdr_writer *writers;

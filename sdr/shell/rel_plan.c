@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define RATE_GUESS_BPS 1e9	  /* where no rate is told: only timers hang on it */
-#define SLACK_NS       5000000ull /* of two programs on busy cores */
+#define SLACK_NS       5000000ull /* delay by two programs on busy cores */
 #define TAIL_RTTS      1.25
 
 static uint64_t rtt_of(const struct sdr_rel *rel)

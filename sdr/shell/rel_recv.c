@@ -17,7 +17,7 @@ static void say_done(struct sdr_rel *rel, uint64_t write, int status)
 	sdr_say_ctrl(rel->qp, &c);
 }
 
-/* In as many datagrams as the packet's size asks for. */
+/* Says an ACK, in as many datagrams as the packet's size asks for. */
 static void say_ack(struct sdr_rel *rel, const struct sdr_reader *r, const struct sdr_rel_action *a)
 {
 	static _Thread_local struct sdr_ctrl c;
@@ -40,7 +40,7 @@ static void say_ack(struct sdr_rel *rel, const struct sdr_reader *r, const struc
 	} while (at < all.nbits);
 }
 
-/* Of its missing data, all that the bitmap does not show. */
+/* Decodes a submessage: restores all of its data that the bitmap does not show. */
 static int decode(struct sdr_rel *rel, struct sdr_reader *r, uint32_t sub)
 {
 	struct sdr_piece data[SDR_CODE_CHUNKS], parity[SDR_CODE_CHUNKS];
@@ -130,7 +130,7 @@ static void finish(struct sdr_rel *rel, struct sdr_reader *r)
 	rel->qp->counts.failed += !done;
 }
 
-/* Behind the connection's end. The sender may have been told that all has come. */
+/* Fails a Write at the connection's end. The sender may have been told that all has come. */
 void sdr_reader_failed(struct sdr_rel *rel, struct sdr_reader *r)
 {
 	if (!r->req.used || r->req.over)
@@ -159,8 +159,8 @@ bool sdr_reader_progress(struct sdr_rel *rel, struct sdr_reader *r)
 }
 
 /*
- * Receives that were over before they found slots: theirs are taken and closed, when there are some, as the n-th Write is for
- * the n-th receive. They need memory, which nobody is told of.
+ * Takes and closes the slots of receives that were over before they found some, when slots are
+ * free: the n-th Write is for the n-th receive. These slots need memory, which nobody is told of.
  */
 void sdr_readers_skip(struct sdr_rel *rel)
 {
@@ -173,14 +173,17 @@ void sdr_readers_skip(struct sdr_rel *rel)
 		const struct sdr_reader *r = sdr_reader_of(rel, write);
 
 		if (r->req.used && !r->req.over && r->req.write == write)
-			return; /* it posts its own */
+			return; /* the receive posts its own messages */
 		if (sdr_recv_start(qp, any->code_mr, (uintptr_t)any->code, 1, &e.n))
 			return;
 		sdr_qp_step(qp, &e);
 	}
 }
 
-/* Chunks are counted by the pure part; decoding writes bytes, and none behind the receive's last. */
+/*
+ * True if a plan does not fit the receive. The pure part counts chunks; decoding writes bytes, and
+ * none behind the receive's last.
+ */
 static bool is_too_long(const struct sdr_rel *rel, const struct sdr_reader *r,
 			const struct sdr_plan *p)
 {

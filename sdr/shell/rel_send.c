@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-enum { RANGE_CHUNKS = 2 }; /* at least: small chunks are posted as many at a time as large ones */
+enum { RANGE_CHUNKS = 2 }; /* the least: small chunks are posted as many at a time as large ones */
 
 /* ---- parity ---------------------------------------------------------------------------------- */
 
-/* One submessage; beside the sending of the data, as long as there is time. */
+/* Encodes one submessage, beside the sending of the data as long as there is time. */
 static int encode_one(struct sdr_rel *rel, struct sdr_writer *w)
 {
 	struct sdr_piece data[SDR_CODE_CHUNKS], parity[SDR_CODE_CHUNKS];
@@ -44,8 +44,8 @@ static uint32_t packets_of(uint64_t bytes, uint32_t packet)
 }
 
 /*
- * Of the range's rest, as many as one call takes. The last chunk of data may be short; as the receive may be longer, empty packets
- * fill it up.
+ * Gathers the rest of the range's packets, as many as one call takes. The last chunk of data may be
+ * short; as the receive may be longer, empty packets fill it up.
  */
 static uint32_t gather(const struct sdr_rel *rel, const struct sdr_writer *w, uint32_t *offsets,
 		       uint32_t max)
@@ -140,7 +140,7 @@ static void learn(struct sdr_rel *rel, const struct sdr_writer *w)
 	c->chunks_sent += t->sent;
 	c->resent += t->resent;
 	if (t->state == SDR_TX_DONE) {
-		/* What a code made good was never asked for: it is guessed by nothing. */
+		/* chunks that a code made good were never asked for: nobody knows them */
 		sdr_estimate_loss(&rel->qp->estimate,
 				  t->plan.coded_from ? t->plan.coded_from : t->sent, t->resent);
 		c->writes++;
@@ -157,8 +157,8 @@ static void over(struct sdr_rel *rel, struct sdr_writer *w)
 }
 
 /*
- * When the last packet has left, the buffer is the user's again, and both messages are ended: not sooner, as an id rests for
- * the lifetime of packets that have left.
+ * Gives the buffer back to the user, and ends both messages, when the last packet has left: not
+ * sooner, as an id rests for the lifetime of packets that have left.
  */
 static bool finish(struct sdr_rel *rel, struct sdr_writer *w)
 {
@@ -175,7 +175,7 @@ static bool finish(struct sdr_rel *rel, struct sdr_writer *w)
 	return true;
 }
 
-/* Behind the connection's end. The receiver may have said that all has come. */
+/* Fails a Write at the connection's end. The receiver may have said that all has come. */
 void sdr_writer_failed(struct sdr_rel *rel, struct sdr_writer *w)
 {
 	if (!w->req.used || w->req.over)
@@ -202,7 +202,10 @@ bool sdr_writer_progress(struct sdr_rel *rel, struct sdr_writer *w, bool tick)
 	return any;
 }
 
-/* Of Writes that were over before they found slots: as sdr_readers_skip(). */
+/*
+ * Takes and ends the slots of Writes that were over before they found some, as sdr_readers_skip()
+ * does.
+ */
 void sdr_writers_skip(struct sdr_rel *rel)
 {
 	struct sdr_core *core = &rel->qp->core;

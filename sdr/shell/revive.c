@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A device that has failed does not come back by itself: what was opened of it is dead, and must be given back. When no
- * connection holds anything of it, a thread gives the regions and the device back, opens it anew, and registers the regions
- * again. Where that fails it is tried again, with growing pauses, and at last no more.
+ * The revival of a device that has failed. A device does not come back by itself: what was opened
+ * of it is dead, and must be given back. When no connection holds anything of the device, a thread
+ * gives the regions and the device back, opens it anew, and registers the regions again. A revival
+ * that fails is tried again, with growing pauses, and at last no more.
  */
 #include "sdr/shell/internal.h"
 
@@ -80,7 +81,7 @@ static bool is_held(const struct sdr_context *ctx, uint32_t nic)
 	return false;
 }
 
-/* From now on only the thread knows the device. */
+/* Starts the thread. Only the thread knows the device from now on. */
 static void begin(struct sdr_context *ctx, uint32_t nic, uint64_t now)
 {
 	struct sdr_revival *r = &ctx->revivals[nic];

@@ -26,8 +26,9 @@ static uint64_t time_of(const struct sdr_qp *qp, uint64_t bytes)
 }
 
 /*
- * How long a sender may have waited for its processor and still catch up. The link was idle for as long: what then leaves at once
- * fills a queue of at most a quarter of what is under way in a round trip (the least that was seen), which routers of long links have.
+ * Returns how long a sender may have waited for its processor and still catch up. The link was idle
+ * for as long: packets that then leave at once fill a queue of at most a quarter of what is under
+ * way in a round trip (the least that was seen). Routers of long links have such queues.
  */
 static uint64_t catch_up_of(const struct sdr_qp *qp)
 {
@@ -56,7 +57,10 @@ static void charge(struct sdr_qp *qp, uint64_t bytes)
 	qp->pace_at += time_of(qp, bytes);
 }
 
-/* The message has a place there, and its bytes here: a NIC that came back has neither of what is older. */
+/*
+ * True if the message has a place there, and its bytes here. A NIC that came back has neither for
+ * older messages.
+ */
 static bool goes_by(const struct sdr_qp *qp, const struct sdr_send_req *s, uint32_t rail)
 {
 	uint32_t way = sdr_rail_way(qp, rail);
@@ -64,7 +68,10 @@ static bool goes_by(const struct sdr_qp *qp, const struct sdr_send_req *s, uint3
 	return s->cts.rkeys[way] && s->mr->mrs[sdr_way_device(qp, way)];
 }
 
-/* The next that has room; a rail that is stuck holds up no other. NULL: there is none. */
+/*
+ * Returns the next channel that has room; a rail that is stuck holds up no other. NULL: there is
+ * none.
+ */
 static struct sdr_channel *channel_for(struct sdr_qp *qp, const struct sdr_send_req *s,
 				       uint32_t *rail, uint32_t *index)
 {
@@ -119,7 +126,7 @@ int sdr_packets_post(struct sdr_qp *qp, const struct sdr_send_req *s, const uint
 	}
 	posted[index] = c->posted + n;
 	if (sdr_channel_post(c, out, n)) {
-		/* They are lost, as on the way. */
+		/* the packets are lost, as on the way */
 		sdr_rails_fail(qp, sdr_rail_way(qp, rail), c->fault);
 		if (qp->error)
 			return qp->error;
@@ -155,7 +162,10 @@ static void end(struct sdr_qp *qp, struct sdr_send_req *s)
 	qp->urgent = true;
 }
 
-/* What is left of the immediate: a message shorter than its fragments is followed by empty packets. */
+/*
+ * Counts the fragments of the immediate that are left: empty packets follow a message that is
+ * shorter than its fragments.
+ */
 static void count_fillers(const struct sdr_qp *qp, struct sdr_send_req *s)
 {
 	uint32_t packets = (uint32_t)((s->length + qp->packet - 1) / qp->packet);
@@ -223,7 +233,10 @@ static void consume(struct sdr_send_req *s, uint32_t n)
 	}
 }
 
-/* An immediate that finds no room behind the receive's packets stays incomplete, and the receiver's -EAGAIN says so. */
+/*
+ * Gathers empty packets. An immediate that finds no room behind the receive's packets stays
+ * incomplete, and the receiver's -EAGAIN says so.
+ */
 static uint32_t gather_fillers(const struct sdr_qp *qp, const struct sdr_send_req *s,
 			       uint32_t *offsets)
 {
@@ -236,7 +249,10 @@ static uint32_t gather_fillers(const struct sdr_qp *qp, const struct sdr_send_re
 	return n;
 }
 
-/* Each NIC that it was allowed by was left since, and a leave is not told again. A Write ends at its deadline. */
+/*
+ * True if each NIC that the message was allowed by was left since; a leave is not told again. A
+ * Write ends at its deadline.
+ */
 static bool has_no_place(const struct sdr_qp *qp, const struct sdr_send_req *s)
 {
 	for (uint32_t way = 0; way < qp->n_ways; way++)
@@ -245,7 +261,7 @@ static bool has_no_place(const struct sdr_qp *qp, const struct sdr_send_req *s)
 	return true;
 }
 
-/* Its packets have nowhere to go. true: it ended. */
+/* Ends a message whose packets have nowhere to go. true: it ended. */
 static bool displace(struct sdr_qp *qp, struct sdr_send_req *s)
 {
 	if (!sdr_all_left(qp, s->posted))
@@ -282,7 +298,10 @@ static bool inject(struct sdr_qp *qp, struct sdr_send_req *s)
 		s->fillers -= done > 0 ? (uint32_t)done : 0;
 		return done > 0;
 	}
-	/* END says that the rest of a lifetime is enough: what waits in a NIC's queue has not begun its own. */
+	/*
+	 * END says that the rest of a lifetime is enough: a packet in a NIC's queue has not begun
+	 * its lifetime
+	 */
 	if (!sdr_all_left(qp, s->posted))
 		return false;
 	end(qp, s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What the core wants done, what is told to the peer, and what is heard from it. */
+/* The core's actions, what is told to the peer, and what is heard from it. */
 #include "sdr/shell/mac.h"
 #include "sdr/shell/rel.h"
 
@@ -127,7 +127,8 @@ void sdr_actions_do(struct sdr_qp *qp, const struct sdr_actions *actions)
 }
 
 /*
- * What waited here for a round that came late says how long that was, and neither end may take it for the link's; unless nothing else comes, as with a
+ * Takes the times of a head. A datagram that waited here for a round that came late says how long
+ * that was, and neither end may take it for the link's time; unless nothing else comes, as with a
  * program that naps whenever there is nothing: its round trips are as long.
  */
 static void learn_clock(struct sdr_qp *qp, const struct sdr_ctrl_head *h)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What the number of an error does not tell. */
+/* The sentence about the last failure, which says more than the number of an error. */
 #include "sdr/shell/internal.h"
 
 #include <stdarg.h>
