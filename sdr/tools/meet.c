@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The same as a TCP connection, by a key-value store: frames are records that the other end looks for. The server says that it is
- * there under sdr/JOB/server, by a number that nobody has used; the client answers with its own under sdr/JOB/client; all
- * further keys have both numbers. So what an earlier run of the job has left is nobody's.
+ * Frames by a key-value store in place of a TCP connection (oob.c): each is a record that the other
+ * end looks for. The server says that it is there under sdr/JOB/server, by a number that nobody has
+ * used; the client answers with its own under sdr/JOB/client; all further keys have both numbers.
+ * So the records that an earlier run of the job left are nobody's.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,9 +16,9 @@
 
 enum { LEASE_MS = 600000, CALL_MS = 5000, NAP_NS = 5000000, JOB_MAX = 100 };
 
-#define HEAR_NS                                                                                    \
-	5000000ull /* between two looks for a frame, of an end that has other things to do */
-#define GONE_NS 200000000ull /* ... and for the other's end */
+/* The times between two looks of an end that has other things to do. */
+#define HEAR_NS 5000000ull   /* looks for a frame */
+#define GONE_NS 200000000ull /* looks for the other's end */
 
 static struct {
 	struct kv *kv;
@@ -75,7 +76,7 @@ static void key_of_end(char *key, bool client)
 	snprintf(key, KV_KEY_MAX + 1, "sdr/%s/%s", m.job, client ? "client" : "server");
 }
 
-/* what: a frame's number, or a word. */
+/* Makes a key of both numbers. what: a frame's number, or a word. */
 static void key_of(char *key, bool client, const char *what)
 {
 	snprintf(key, KV_KEY_MAX + 1, "sdr/%s/%016llx.%016llx/%s.%s", m.job,
@@ -129,7 +130,7 @@ static bool server_meets(const struct options *o)
 	return !put(key, "", 1) || store_fails();
 }
 
-/* Whatever server is there now: an earlier one may have left its record. */
+/* Meets the server that is there now: an earlier one may have left its record. */
 static bool client_meets(const struct options *o)
 {
 	uint64_t until = now_ns() + (uint64_t)o->wait_s * 1000000000ull, ids[2] = { 0 }, id;
@@ -193,8 +194,8 @@ bool meet_send(const void *data, uint32_t size)
 }
 
 /*
- * 1: the next frame is here; 0: not yet; -ECONNRESET: there will be none. The end is asked for first: what was said before it is
- * there by then.
+ * Returns 1: the next frame is here; 0: not yet; -ECONNRESET: there will be none. The end is asked
+ * for first: what was said before it is there by then.
  */
 static int look(void)
 {

@@ -11,10 +11,10 @@
 
 enum { CHUNKS_MAX = 15872, PACKETS_MAX = 16, PACKETS_MOST = 64, ROWS_MAX = 8, CODE_CHUNKS = 255 };
 
-/* Of a scheme: as published, and as libsdr plays it. */
+/* A scheme as published, and as libsdr plays it. */
 struct row {
 	struct sdr_scheme published, played;
-	bool may_be_chosen; /* by auto, which knows no timers and no other k and m */
+	bool may_be_chosen; /* auto may choose it: auto knows no timers and no other k and m */
 };
 
 static struct {
@@ -24,7 +24,7 @@ static struct {
 	uint32_t chunk, n, chosen; /* chosen: n: none */
 } t;
 
-/* As sdr/include/sdr/sdr.h has it: sdr/tests/unit/chunk_test.c. */
+/* Repeats libsdr's rule (sdr/include/sdr/sdr.h); sdr/tests/unit/chunk_test.c compares them. */
 uint32_t model_chunk(uint64_t size, uint32_t packet)
 {
 	uint32_t chunk = packet;
@@ -142,7 +142,7 @@ static void print_table(void)
 	}
 }
 
-/* As libsdr takes them. false: it was said what it does not. */
+/* True if libsdr takes the options. false: it was said what it does not take. */
 static bool makes_sense(const struct options *o)
 {
 	uint64_t packets = o->chunk / o->mtu;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A TCP connection beside the messages, where no key-value store is told (meet.c): frames of a length in four bytes and that many
- * bytes. Each wait has an end.
+ * A TCP connection beside the messages, where no key-value store is told (meet.c): frames of a
+ * length in four bytes and that many bytes. Each wait has an end.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -84,7 +84,7 @@ static int listen_on(const void *any, socklen_t size)
 	return -1;
 }
 
-/* By both versions of IP; on a host without IPv6 by the other alone. */
+/* Listens by both versions of IP; on a host without IPv6 by the other alone. */
 static int listen_by_any(int port)
 {
 	struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port) };
@@ -132,7 +132,10 @@ static int connect_by(int fd, const struct addrinfo *a, uint64_t until)
 	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &size) ? errno : err;
 }
 
-/* -1, and errno. Each address has a share of the time, so that one which is silent does not keep the others from their turn. */
+/*
+ * Returns -1, and errno, if none answers. Each address has a share of the time, so that a silent
+ * one does not keep the others from their turn.
+ */
 static int connect_once(const struct addrinfo *list, uint64_t until)
 {
 	uint64_t now, left = 0;

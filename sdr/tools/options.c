@@ -295,7 +295,7 @@ static bool is_for(int option, bool model)
 	}
 }
 
-/* What is not asked for is not left out in silence. */
+/* Complains of an option that is not for this command, and does not leave it out in silence. */
 static bool is_for_this(const struct options *o, int option)
 {
 	if (is_for(option, o->model))

@@ -41,7 +41,7 @@ static bool open_device(struct pair *p, const struct options *o)
 	return false;
 }
 
-/* Behind open_qp(), which knows how long a Write may be. */
+/* Called after open_qp(), which knows how long a Write may be. */
 static bool open_memory(struct pair *p, const struct options *o)
 {
 	p->slot = (o->size + 4095) & ~4095ull;
@@ -60,8 +60,9 @@ static bool open_memory(struct pair *p, const struct options *o)
 }
 
 /*
- * An id that saw a packet twice rests for a packet's lifetime: many of them keep the pipe full. Of stages each costs memory, and
- * both ends need as many; so it is the size that counts, not this end's backend.
+ * Returns the number of ids (max_msgs). An id that saw a packet twice rests for a packet's
+ * lifetime: many ids keep the pipe full. Each costs memory where there are stages, and both ends
+ * need as many; so the size counts, not this end's backend.
  */
 static uint32_t messages(const struct options *o)
 {
@@ -70,7 +71,10 @@ static uint32_t messages(const struct options *o)
 	return power_of_two(some > 4 * o->inflight ? some : 4 * o->inflight);
 }
 
-/* Of the job's secret: keys for two uses, of which one tells nothing about the other. false: it was said why not. */
+/*
+ * Derives keys for two uses from the job's secret; neither tells anything about the other. false:
+ * it was said why not.
+ */
 static bool derive(struct pair *p, const struct options *o)
 {
 	const struct kv_options options = { .timeout_ms = 1, .secret_file = o->secret };
@@ -88,7 +92,10 @@ static bool derive(struct pair *p, const struct options *o)
 	return ok;
 }
 
-/* The server's receive is there while the client still writes over RC, for which it may take as long. */
+/*
+ * Returns how long a Write may take. The server's receive is there while the client still writes
+ * over RC, for which it may take as long.
+ */
 static uint64_t timeout_of(const struct options *o)
 {
 	return o->against_rc && !o->client ? 2 * o->timeout_ns : o->timeout_ns;
@@ -141,7 +148,7 @@ static bool open_qp(struct pair *p, const struct options *o)
 	return p->rel;
 }
 
-/* What both must have been started with, in words that can be shown. */
+/* Says what both must have been started with, in words that can be shown. */
 static void describe(const struct pair *p, const struct options *o, char *text, size_t size)
 {
 	char secret[32] = "";
@@ -274,8 +281,9 @@ uint64_t pattern_check(const uint8_t *at, uint64_t size, uint64_t n)
 }
 
 /*
- * What is repeated until the other end knows it is repeated, and answered, until that is done, too. The server is done before
- * the client has written the last of its Writes over RC.
+ * Parts from the other end. Until that is done, too, this end repeats what the other does not know
+ * yet, and answers. The server is done before the client has written the last of its Writes over
+ * RC.
  */
 static bool part(struct pair *p, const struct options *o)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What the files of sdr_perf share. */
+/* The declarations that the files of sdr_perf share. */
 #ifndef TOOLS_SDR_PERF_H
 #define TOOLS_SDR_PERF_H
 
@@ -31,7 +31,10 @@ bool parse_rate(const char *text, uint64_t *bps);     /* powers of 1,000 */
 bool parse_time(const char *text, uint64_t *ns);      /* 25ms, 200us, 3s */
 void usage(void);
 
-/* oob.c: a TCP connection, or a key-value store, that carries what must be told outside. Each says what went wrong, and is false. */
+/*
+ * oob.c: a TCP connection, or a key-value store, that carries what must be told outside. Each
+ * function says what went wrong, and is false.
+ */
 bool oob_open(const struct options *o);
 bool oob_send(const void *data, uint32_t size);
 /* size: in: room; out: used. */
@@ -39,8 +42,8 @@ bool oob_receive(void *data, uint32_t *size, int wait_s);
 /* true: the other end is no more. */
 bool oob_gone(void);
 bool oob_hear(void); /* something has come, or the end */
-bool oob_interrupted(
-	void); /* by a signal: the program is to end in order, so that the other end hears of it */
+/* True after a signal: the program is to end in order, so that the other end hears of it. */
+bool oob_interrupted(void);
 void oob_close(void);
 
 /* meet.c: the same by a key-value store */
@@ -59,8 +62,8 @@ struct pair {
 	struct sdr_mr *mr;
 	uint8_t *mem;
 	uint64_t slot; /* bytes of each of o->inflight buffers */
-	uint8_t key[32],
-		greeting[32]; /* of the secret: key: for control datagrams; greeting: shown */
+	/* made of the secret: a key for control datagrams, and a greeting that is shown */
+	uint8_t key[32], greeting[32];
 };
 bool pair_open(struct pair *p, const struct options *o);
 void pair_close(struct pair *p);
@@ -73,7 +76,7 @@ uint64_t pattern_check(const uint8_t *at, uint64_t size, uint64_t n);
 uint64_t now_ns(void);
 const char *why(int err);
 struct tally {
-	uint64_t *ns, n; /* of each Write or message */
+	uint64_t *ns, n; /* times of the Writes or messages */
 	uint64_t begin, end;
 	uint64_t chunks, sent, resent, decoded, failed, wrong, missing, packets;
 	uint64_t nics_lost, nics_joined;
@@ -81,7 +84,7 @@ struct tally {
 	uint64_t of_scheme[4];
 };
 void report_print(const struct options *o, const struct pair *p, struct tally *t);
-/* Beside it, the same Writes over RC. */
+/* Reports the same Writes over RC beside those over SDR. */
 void report_against(const struct options *o, struct tally *sdr, struct tally *rc);
 /* pair.c: parts from the other end, and reports if all of it was good: its answer. */
 bool pair_finish(struct pair *p, const struct options *o, struct tally *t, bool good);
@@ -90,14 +93,15 @@ bool pair_finish(struct pair *p, const struct options *o, struct tally *t, bool 
 struct rc;
 struct rc *rc_open(const struct pair *p, const struct options *o);
 void rc_close(struct rc *rc);
-/* One Write of o->size from the pair's memory, until it is acknowledged. 0, -errno. */
+/* Writes o->size bytes from the pair's memory, until they are acknowledged. 0, -errno. */
 int rc_write(struct rc *rc, const struct pair *p, uint8_t *from, struct tally *t);
 bool rc_check(const struct rc *rc); /* server: the last one's bytes */
 
-int run_writes(const struct options *o);	      /* write.c */
-int run_sdk(const struct options *o);		      /* sdk.c */
-int run_model(const struct options *o);		      /* model.c */
-uint32_t model_chunk(uint64_t size, uint32_t packet); /* of messages of so many bytes, by default */
+int run_writes(const struct options *o); /* write.c */
+int run_sdk(const struct options *o);	 /* sdk.c */
+int run_model(const struct options *o);	 /* model.c */
+/* Returns the default chunk of messages of size bytes. */
+uint32_t model_chunk(uint64_t size, uint32_t packet);
 
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A reliable connection (RC) between the same two devices, for the same Writes: what SDR is compared with. Plain verbs;
- * the server only has memory.
+ * A reliable connection (RC) between the same two devices, for the same Writes: what SDR is
+ * compared with. Plain verbs; the server only has memory.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -16,7 +16,9 @@
 
 enum { RETRIES = 7, LOOK_EVERY = 4096 };
 
-/* What the other end needs; as it lies in memory: both ends are one machine type, as options are compared. */
+/*
+ * An introduction, as it lies in memory: both ends are one machine type, as options are compared.
+ */
 struct introduction {
 	uint8_t gid[16];
 	uint64_t addr;
@@ -50,7 +52,7 @@ static struct ibv_context *open_named(const char *name)
 	return ctx;
 }
 
-/* As libsdr chooses: RoCE v2 over IPv4, else the first. */
+/* Chooses the GID as libsdr does: RoCE v2 over IPv4, else the first. */
 static int choose_gid(struct ibv_context *ctx, int wanted)
 {
 	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
@@ -112,7 +114,10 @@ static bool describe_me(struct rc *rc)
 	return true;
 }
 
-/* Longer than two round trips, as a NAK is not to be overtaken; as perftest's 14 (67 ms) for 25 ms. */
+/*
+ * Returns a timeout longer than two round trips, as a NAK is not to be overtaken: perftest's 14 (67
+ * ms) for 25 ms.
+ */
 static uint8_t timeout_for(uint64_t rtt_ns)
 {
 	uint8_t t = 1;
@@ -216,7 +221,10 @@ void rc_close(struct rc *rc)
 	free(rc);
 }
 
-/* The other connection goes on meanwhile: what it repeats must be answered. The other end's receive waits as long as --timeout for it. */
+/*
+ * Waits for a Write over RC. The other connection goes on meanwhile: what it repeats must be
+ * answered. The other end's receive waits as long as --timeout for it.
+ */
 static int await(struct rc *rc, const struct pair *p, uint64_t until)
 {
 	struct ibv_wc wc;

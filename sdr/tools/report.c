@@ -90,7 +90,10 @@ static void print_json(const struct options *o, const struct pair *p, const stru
 	       (unsigned long long)t->nics_joined, (unsigned long long)t->fallbacks);
 }
 
-/* In turns with Writes over RC only its own time counts, which the server does not know: 0. */
+/*
+ * Returns the seconds of the Writes. Where Writes over RC take turns with them only their own time
+ * counts, which the server does not know: 0.
+ */
 static double seconds_of(const struct options *o, const struct tally *t)
 {
 	if (o->against_rc && !o->client)
@@ -116,7 +119,7 @@ void report_print(const struct options *o, const struct pair *p, struct tally *t
 	}
 	printf("%llu of %llu bytes over %s\n", (unsigned long long)t->n,
 	       (unsigned long long)o->size, sdr_backend_name(sdr_qp_backend(p->qp)));
-	if (o->against_rc && !o->client) /* it waits for both, and knows no times */
+	if (o->against_rc && !o->client) /* the server waits for both, and knows no times */
 		printf("  %llu packets\n", (unsigned long long)t->packets);
 	else
 		printf("  goodput %.3f Gbit/s, %llu packets, %.0f packets/s\n", gbps,

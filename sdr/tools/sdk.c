@@ -7,8 +7,8 @@
 
 #include "sdr/tools/perf.h"
 
-#define PATIENCE_NS                                                                                \
-	500000000ull /* for what is under way, behind the sender's end and the last chunk that came */
+/* Time for packets under way, after the sender's end and the last chunk that came. */
+#define PATIENCE_NS 500000000ull
 
 struct message {
 	struct sdr_send_req *send;

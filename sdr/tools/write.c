@@ -70,7 +70,10 @@ static int against(struct run *r)
 	return rc_write(r->rc, &r->pair, pair_buffer(&r->pair, r->ended, r->o), &r->rc_tally);
 }
 
-/* In order, as they were posted. 0: nothing has ended; -errno: it failed. */
+/*
+ * Takes the end of the oldest Write: Writes end in the order of their posts. 0: nothing has ended;
+ * -errno: it failed.
+ */
 static int end(struct run *r)
 {
 	struct sdr_req **req = &r->reqs[r->ended % r->o->inflight];
@@ -125,7 +128,7 @@ static int loop(struct run *r)
 	}
 	r->tally.end = now_ns();
 	if (err && r->rc_tally.n < r->tally.n && r->rc && r->o->client && err == -EIO)
-		return err; /* it was said by the reliable connection */
+		return err; /* the reliable connection has complained already */
 	if (err)
 		complain("%s %llu: %s", r->o->client ? "Write" : "receive",
 			 (unsigned long long)r->ended,
