@@ -230,9 +230,9 @@ int kv_record_encode(const struct kv_record *rec, void *buf, size_t cap, size_t 
 /*
  * kv_record_decode() - read the wire form, trusting nothing in it
  *
- * Returns 0 with every field of @rec checked (lengths, counts, NIC numbers, QPNs, link layers, MTUs,
- * unicast addresses of the link layer's kind), -EPROTONOSUPPORT (another version, which is in
- * @rec->protocol then) or -EBADMSG; nothing else of @rec is written but on success.
+ * Returns 0 with every field of @rec checked (lengths, counts, NIC numbers, QPNs, link layers,
+ * MTUs, unicast addresses of the link layer's kind), -EPROTONOSUPPORT (another version, which is
+ * in @rec->protocol then) or -EBADMSG; nothing else of @rec is written but on success.
  */
 int kv_record_decode(struct kv_record *rec, const void *buf, size_t len);
 

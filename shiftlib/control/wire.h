@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * The wire form of control messages: one header and an array of records per datagram, fixed
- * little-endian. Their version is KV_PROTOCOL (kvclient/kv.h). Datagrams come from the network: whatever
- * is read is checked before it is used, and enums and flags that reach the core are in range.
+ * little-endian. Their version is KV_PROTOCOL (kvclient/kv.h). Datagrams come from the network:
+ * whatever is read is checked before it is used, and enums and flags that reach the core are in
+ * range.
  *
  * The codec keeps no state beyond the writer or reader, allocates nothing, and may be used from any
  * thread (one thread per writer or reader at a time).
@@ -199,7 +200,10 @@ struct sh_wire_record {
  */
 int sh_wire_open(struct sh_wire_reader *reader, const void *buf, size_t length,
 		 struct sh_wire_header *header);
-/* Reads the next record. 1: *record is set. 0: no more. -EBADMSG: damaged; nothing more can be read. */
+/*
+ * Reads the next record. 1: *record is set. 0: no more. -EBADMSG: damaged; nothing more can be
+ * read.
+ */
 int sh_wire_next(struct sh_wire_reader *reader, struct sh_wire_record *record);
 /* Returns key i < record->keys.n of a KEYS record. */
 struct sh_wire_key sh_wire_key(const struct sh_wire_record *record, uint32_t i);

@@ -7,8 +7,8 @@
  * before. The peer keeps the answer, as the asker may lose the next carrier before settling, and
  * ask again.
  *
- * Nobody waits for it who was not told that it comes: an end where it is off says nothing (SILENT), a sick NIC
- * is not asked, one that does not answer in exact_ns is not waited for (UNKNOWN).
+ * An end waits only for an answer that was promised: an end where it is off says nothing (SILENT),
+ * a sick NIC is not asked, and a NIC that does not answer in exact_ns is not waited for (UNKNOWN).
  */
 #include "shiftlib/core/internal.h"
 

@@ -157,7 +157,7 @@ static void read_datagram(struct storm_world *w, uint32_t host, struct storm_dat
 	free(datagram);
 }
 
-/* Users of the path to this peer, or to any, hear of it: the paths first (conn/watch/nic_news.c). */
+/* Tells users of the path to this peer, or to any: the paths first (conn/watch/nic_news.c). */
 static void path_down(struct storm_world *w, uint32_t host, uint32_t peer, enum sc_reason reason)
 {
 	uint8_t well = reason == SC_REASON_PORT ? 2 : 3;
