@@ -25,6 +25,7 @@ void led_qp_lock(struct sp_qp *qp)
 	const struct sp_qp_locks locks = locks_of(qp);
 
 	sp_qp_lock_all(&locks);
+	SP_ASSERT(qp->tx && qp->rx);
 }
 
 bool led_qp_lock_soon(struct sp_qp *qp)
