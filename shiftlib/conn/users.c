@@ -10,7 +10,7 @@ bool sh_user_protected(const struct sh_qp *qp)
 	       (qp->core.guarded || qp->active->epoch || qp->core.move != SC_MOVE_NONE);
 }
 
-/* Errors change nothing: who has had them is there until the program stops it. */
+/* Errors change nothing: the queue pair is there until the program stops it. */
 static bool user_connected(const struct sh_qp *qp)
 {
 	switch (qp->app.set) {
@@ -27,9 +27,18 @@ static bool user_connected(const struct sh_qp *qp)
 }
 
 /*
+ * The NIC has nothing of the connection any more: it has moved, or SHIFT has completed all its
+ * requests with errors.
+ */
+static bool user_left(const struct sh_qp *qp)
+{
+	return qp->sp && (qp->core.failed || qp->active->epoch);
+}
+
+/*
  * A datagram to a dead NIC never completes, nor does a request of UC, or of an RC connection
- * that cannot move: the event is their only sign. One whose peer has closed it when it had
- * moved lives on where it is, and knows of nothing, until it has errors.
+ * that cannot move: the event is their only sign. A connection whose peer has closed it when it had
+ * moved lives on where it is, and knows of nothing.
  */
 static enum sh_user user_of(const struct sh_qp *qp)
 {
@@ -37,8 +46,9 @@ static enum sh_user user_of(const struct sh_qp *qp)
 		return SH_USER_MASKED;
 	if (!user_connected(qp))
 		return SH_USER_NONE;
-	return qp->sp && qp->active->epoch && qp->app.state != IBV_QPS_ERR ? SH_USER_MASKED
-									   : SH_USER_BYSTANDER;
+	if (!user_left(qp))
+		return SH_USER_BYSTANDER;
+	return qp->app.state == IBV_QPS_ERR ? SH_USER_NONE : SH_USER_MASKED;
 }
 
 /* Place 0 is of ports that are not known. */

@@ -19,7 +19,7 @@
 
 /* The part that a queue pair has in a fault of its context's NIC. */
 enum sh_user {
-	SH_USER_NONE,	   /* the program has not connected it, or has stopped it */
+	SH_USER_NONE,	   /* not connected, or stopped, or all its requests have had errors */
 	SH_USER_MASKED,	   /* the fault is masked from it */
 	SH_USER_BYSTANDER, /* the fault hits it as without SHIFT */
 	SH_USERS,
