@@ -187,6 +187,7 @@ static int control_post_send_locked(struct sh_control *control, const struct sh_
 				  .opcode = IBV_WR_SEND,
 				  .send_flags = IBV_SEND_SIGNALED },
 			   *bad;
+	uint64_t now = sh_now_ns(); /* what is sent was posted behind this moment */
 
 	memcpy(copy, buf, length);
 	wr.wr.ud.ah = path->ah;
@@ -196,10 +197,10 @@ static int control_post_send_locked(struct sh_control *control, const struct sh_
 		return control_die(control, "a send cannot be posted");
 	if (!control->proof_at) {
 		control->proof = control->sends_posted;
-		control->proof_at = sh_now_ns();
+		control->proof_at = now;
 	}
 	if (control->sends_posted++ == control->sends_done)
-		control->waiting_since = sh_now_ns();
+		control->waiting_since = now;
 	return 0;
 }
 
