@@ -171,6 +171,18 @@ void sh_path_blame(struct sh_path_health *path, uint64_t now)
 	path->up_at = path->rose_at = now;
 }
 
+/*
+ * Forgets the pings of a silence that came to no verdict: as losses of a path that lives, they would
+ * make each later silence need more pings than there is time for.
+ */
+static void path_forget_pings(struct sh_path_health *path)
+{
+	if (path->missed < HISTORY)
+		path->unanswered &= ~((1ull << path->missed) - 1);
+	else
+		path->unanswered = 0;
+}
+
 void sh_path_set_need(struct sh_path_health *path, enum sh_path_need need, uint64_t now)
 {
 	if (path->need == need)
@@ -183,6 +195,7 @@ void sh_path_set_need(struct sh_path_health *path, enum sh_path_need need, uint6
 	/* no pings, no silence; an earlier one broke the hold-down */
 	if (path_unanswered(path, now) && path->silent_since < path_steady_at(path))
 		path->up_at = now;
+	path_forget_pings(path);
 	path_forget_silence(path);
 }
 

@@ -161,6 +161,36 @@ static void test_idle_is_doubted(void **state)
 	assert_false(sh_path_doubted(&path, asked + 100 * MS));
 }
 
+/*
+ * A look into a doubt that comes to no verdict, as the other path answers with gaps just then. The pings
+ * of that look were no losses of a path that lives: the next look needs no more of them.
+ */
+static void test_doubt_without_verdict(void **state)
+{
+	struct sh_path_health a = path_made_up(), b = path_made_up();
+	uint64_t now, ask_until = 0, dead = 3 * S;
+	uint32_t seq, looks = 0;
+
+	path_live(&a, 1 * S, dead);
+	path_live(&b, 1 * S, dead);
+	for (now = dead; !sh_path_lost(&a, &b, now); now += MS) {
+		enum sh_path_need need = ask_until > now ? SH_PATH_BUSY : SH_PATH_IDLE;
+
+		if (now > 120 * S)
+			fail_msg("not found by %u looks", looks);
+		sh_path_set_need(&a, need, now);
+		sh_path_set_need(&b, need, now);
+		(void)sh_path_ping(&a, now, &seq);
+		if (sh_path_ping(&b, now, &seq) && (looks != 1 || seq % 4 == 0))
+			sh_path_pong(&b, seq, now);
+		if (sh_path_doubted(&a, now)) {
+			ask_until = now + 600 * MS;
+			looks++;
+		}
+	}
+	assert_int_equal(looks, 2);
+}
+
 /* As another path would be that has answered from `since` to `until`. */
 static struct sh_path_health path_answering(uint64_t since, uint64_t until)
 {
@@ -867,6 +897,7 @@ int main(void)
 		cmocka_unit_test(test_probes_for_ever),
 		cmocka_unit_test(test_idle_is_asked_now_and_then),
 		cmocka_unit_test(test_idle_is_doubted),
+		cmocka_unit_test(test_doubt_without_verdict),
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_gap),
 		cmocka_unit_test(test_late_answers_are_answers),
