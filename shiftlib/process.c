@@ -128,7 +128,7 @@ static const struct sh_conn_part *const process_parts[] = {
 static struct process_lock {
 	pthread_mutex_t *lock;
 	bool not_held;
-} process_locks[] = { { .lock = &sh.lock }, { .lock = &sh.devices_lock } };
+} process_locks[] = { { .lock = &sh_lock_mutex }, { .lock = &sh.devices_lock } };
 
 #define PROCESS_LOCKS	    (sizeof(process_locks) / sizeof(process_locks[0]))
 #define PROCESS_FORK_WAIT_S 5
@@ -170,6 +170,7 @@ static void process_after_fork(void)
 
 	for (size_t i = 0; i < PROCESS_LOCKS; i++)
 		*process_locks[i].lock = anew;
+	sh_lock_forget();
 	process_forking = 0;
 	sh_cond_init(&sh.idle);
 	sh_comp_channel_after_fork();
@@ -185,8 +186,8 @@ static void process_after_fork(void)
 /*
  * Registers one handler at load: one that is registered while another thread forks is not called
  * for that child. Handlers that wait are registered as late as possible (shift_init()), since a
- * fork calls the last one first: an allocator's handlers take locks, too, and the owner of sh.lock
- * may allocate.
+ * fork calls the last one first: an allocator's handlers take locks, too, and the owner of the
+ * shell's lock may allocate.
  */
 static void __attribute__((constructor)) process_mind_forks(void)
 {
@@ -236,14 +237,14 @@ void shift_uninit(void)
 {
 	struct sh_worker *kv_worker;
 
-	if (!sh.enabled || !sh_lock_within(&sh.lock, PROCESS_END_WAIT_NS))
+	if (!sh.enabled || !sh_lock_try_for(PROCESS_END_WAIT_NS))
 		return;
 	kv_worker = sh_intros_take_worker();
 	sh.stopping = true; /* nothing is given to the KV's worker any more */
 	sh_incidents_end();
 	sh_stats_write();
 	sh_admin_stop();
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	sh_on_event_end(PROCESS_END_WAIT_NS);
 	sh_loop_end(PROCESS_END_WAIT_NS);
 	/* entries that were not withdrawn yet end with their leases if the KV does not answer */

@@ -47,9 +47,9 @@ struct admin_rest {
 	bool (*more)(struct admin_rest *rest, struct sh_json *json);
 };
 
-/* admin_answer.c; lock held. The answer, or its beginning: then *rest is set. */
+/* admin_answer.c. The answer, or its beginning: then *rest is set. */
 void admin_answer(const struct admin_request *request, struct sh_json *json,
-		  struct admin_rest **rest);
+		  struct admin_rest **rest) SH_LOCKED;
 /* Writes the command as ps shows it: arguments with blanks between them. */
 void admin_command(char out[ADMIN_COMMAND]);
 /* Begins the object with "format" and "pid", and leaves it open. */
@@ -60,14 +60,15 @@ void admin_answer_error(struct sh_json *json, const char *why);
 void admin_refused(struct sh_json *json);
 void admin_told(struct sh_json *json);
 
-/* admin_metrics.c; lock held. */
-void admin_answer_metrics(struct sh_json *json);
+/* admin_metrics.c */
+void admin_answer_metrics(struct sh_json *json) SH_LOCKED;
 
-/* admin_events.c; lock held. */
-struct admin_rest *admin_answer_events(const struct admin_request *request, struct sh_json *json);
+/* admin_events.c */
+struct admin_rest *admin_answer_events(const struct admin_request *request,
+				       struct sh_json *json) SH_LOCKED;
 
-/* socket.c; lock held. */
-void sh_admin_stop(void);
+/* socket.c */
+void sh_admin_stop(void) SH_LOCKED;
 
 extern const struct sh_module sh_admin_module;
 

@@ -116,7 +116,7 @@ static void status_fill_peer(struct status_qp *out, const struct sh_qp *qp)
 	memcpy(out->peer_gid, qp->app.attr.ah_attr.grh.dgid.raw, sizeof(out->peer_gid));
 }
 
-static void status_fill(struct status_qp *out, struct sh_qp *qp)
+static void status_fill(struct status_qp *out, struct sh_qp *qp) SH_LOCKED
 {
 	const struct sh_nic *nic = admin_qp_nic(qp);
 	const struct sh_peer *peer = qp->peer;
@@ -255,7 +255,7 @@ static bool status_more(struct admin_rest *rest, struct sh_json *json)
 	return false;
 }
 
-static struct admin_status *status_take(void)
+static struct admin_status *status_take(void) SH_LOCKED
 {
 	struct admin_status *status;
 	struct sh_qp *qp;
@@ -273,7 +273,7 @@ static struct admin_status *status_take(void)
 	return status;
 }
 
-static void status_gray(struct sh_json *json, const struct sh_nic *nic)
+static void status_gray(struct sh_json *json, const struct sh_nic *nic) SH_LOCKED
 {
 	struct sh_slow_path_sum paths;
 	uint64_t errors, packets;
@@ -309,7 +309,7 @@ static void status_owed(struct sh_json *json, const struct sh_nic *nic)
 	sh_json_print(json, "}");
 }
 
-static void status_nic(struct sh_json *json, const struct sh_nic *nic)
+static void status_nic(struct sh_json *json, const struct sh_nic *nic) SH_LOCKED
 {
 	const char *exact_why, *exact = sh_nic_exact(nic, &exact_why);
 
@@ -363,7 +363,7 @@ void admin_told(struct sh_json *json)
 		      (unsigned long long)words->swapped, (unsigned long long)words->again);
 }
 
-static void status_degraded(struct sh_json *json)
+static void status_degraded(struct sh_json *json) SH_LOCKED
 {
 	struct sh_degraded degraded;
 	char date[SH_DATE_MAX];
@@ -380,7 +380,7 @@ static void status_degraded(struct sh_json *json)
 		      date, degraded.left / 1000, degraded.left % 1000, degraded.qps);
 }
 
-static void status_head(struct sh_json *json)
+static void status_head(struct sh_json *json) SH_LOCKED
 {
 	char command[ADMIN_COMMAND];
 	uint32_t i;
@@ -423,7 +423,7 @@ void admin_answer_error(struct sh_json *json, const char *why)
 	sh_json_print(json, "}\n");
 }
 
-static struct admin_rest *answer_status(struct sh_json *json)
+static struct admin_rest *answer_status(struct sh_json *json) SH_LOCKED
 {
 	struct admin_status *status = status_take();
 
@@ -521,7 +521,7 @@ static void answer_users(struct sh_json *json, const struct sh_nic *nic)
 		      (unsigned long long)nic->left.settled);
 }
 
-static void admin_drain(struct sh_nic *nic, bool on)
+static void admin_drain(struct sh_nic *nic, bool on) SH_LOCKED
 {
 	if (!on)
 		sh_gray_use(nic);
@@ -534,20 +534,20 @@ int shift_drain_device(const char *device, bool on)
 	struct sh_nic *nic;
 	int ret;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	ret = sh_nics_load();
 	nic = ret ? NULL : sh_nic_by_name(device);
 	if (!ret && !nic)
 		ret = -ENODEV;
 	if (nic)
 		admin_drain(nic, on);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return ret;
 }
 
 /* ---- which answer --------------------------------------------------------------------------- */
 
-static void answer_device(const struct admin_request *request, struct sh_json *json)
+static void answer_device(const struct admin_request *request, struct sh_json *json) SH_LOCKED
 {
 	struct sh_nic *nic = sh_nic_by_name(request->device);
 

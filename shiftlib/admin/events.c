@@ -13,7 +13,7 @@ struct events_rest {
 };
 
 /* Ends with the last event of the time of the request: later ones are the next answer's. */
-static bool events_more(struct admin_rest *rest, struct sh_json *json)
+static bool events_more(struct admin_rest *rest, struct sh_json *json) SH_LOCKED
 {
 	struct events_rest *events = (struct events_rest *)rest;
 	const struct sh_event *event;

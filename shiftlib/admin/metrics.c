@@ -163,7 +163,8 @@ static bool group_counts(const struct sh_qp *qp)
 		qp->app.state == IBV_QPS_SQD);
 }
 
-static void group_add(struct group groups[GROUPS_MAX], uint32_t *n, const struct sh_qp *qp)
+static void group_add(struct group groups[GROUPS_MAX], uint32_t *n,
+		      const struct sh_qp *qp) SH_LOCKED
 {
 	struct group group = { .nic = qp->ctx ? qp->ctx->nic : NULL,
 			       .level = qp->level,
@@ -183,7 +184,7 @@ static void group_add(struct group groups[GROUPS_MAX], uint32_t *n, const struct
 	groups[i].n++;
 }
 
-static void metrics_groups(struct sh_json *json)
+static void metrics_groups(struct sh_json *json) SH_LOCKED
 {
 	struct group groups[GROUPS_MAX];
 	struct sh_qp *qp;
@@ -291,7 +292,7 @@ static const char *metrics_nic_state(const struct sh_nic *nic)
 	return nic->drained ? "drained" : "up";
 }
 
-static void metrics_nics(struct sh_json *json)
+static void metrics_nics(struct sh_json *json) SH_LOCKED
 {
 	uint32_t i;
 
@@ -306,7 +307,7 @@ static void metrics_nics(struct sh_json *json)
 	sh_json_print(json, "]");
 }
 
-static void metrics_degraded(struct sh_json *json)
+static void metrics_degraded(struct sh_json *json) SH_LOCKED
 {
 	struct sh_degraded degraded;
 

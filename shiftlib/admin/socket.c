@@ -34,7 +34,7 @@ struct admin_client {
 	struct admin_rest *rest;
 };
 
-/* Guarded by sh.lock. Not in sh, which a fork's child clears. */
+/* Guarded by sh_lock(). Not in sh, which a fork's child clears. */
 static struct {
 	int listener;
 	pid_t owner; /* the process that made the socket: a forked child must not remove it */
@@ -145,14 +145,14 @@ static void client_waits(struct admin_client *client)
 }
 
 /* Sends what fits without waiting: the client's socket is empty, and has room for some 200 KB. */
-static void client_farewell(struct admin_client *client)
+static void client_farewell(struct admin_client *client) SH_LOCKED
 {
 	admin_answer_metrics(&client->out);
 	if (!client->out.failed)
 		(void)client_send(client);
 }
 
-static void client_answer(struct admin_client *client)
+static void client_answer(struct admin_client *client) SH_LOCKED
 {
 	struct admin_request request;
 	const char *why;
@@ -167,7 +167,7 @@ static void client_answer(struct admin_client *client)
 	client_write(client);
 }
 
-static void client_read(struct admin_client *client)
+static void client_read(struct admin_client *client) SH_LOCKED
 {
 	ssize_t n = recv(client->fd, client->request + client->got,
 			 sizeof(client->request) - client->got, MSG_DONTWAIT);
@@ -190,7 +190,7 @@ static void client_read(struct admin_client *client)
 	}
 }
 
-static void client_ready(void *arg)
+static void client_ready(void *arg) SH_LOCKED
 {
 	struct admin_client *client = arg;
 
@@ -349,7 +349,7 @@ static int admin_bind(int fd)
 	return ret;
 }
 
-static int admin_listen(void)
+static int admin_listen(void) SH_LOCKED
 {
 	int ret, fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -370,7 +370,7 @@ static int admin_listen(void)
 	return ret;
 }
 
-static void admin_start(void)
+static void admin_start(void) SH_LOCKED
 {
 	char dir[RUN_DIR_MAX];
 	const char *why = "its name is too long for a socket";

@@ -13,14 +13,14 @@
 
 static uint64_t due_at;
 
-static void cm_lock(void)
+static void cm_lock(void) SH_ACQUIRES
 {
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 }
 
-static void cm_unlock(void)
+static void cm_unlock(void) SH_RELEASES
 {
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
 static bool cm_knows(const struct ibv_qp *qp)
@@ -56,7 +56,7 @@ static bool cm_readable(const struct rdma_event_channel *channel)
 }
 
 /* Asks a peer soon. A peer without work is pinged seldom: now it matters whether it lives. */
-static void cm_doubt(const struct ibv_qp *real, uint64_t until)
+static void cm_doubt(const struct ibv_qp *real, uint64_t until) SH_LOCKED
 {
 	const struct sh_qp *qp = sh_table_get(&sh_objects.by_qp, real);
 
@@ -73,7 +73,7 @@ static uint64_t cm_heard_at(const struct ibv_qp *real)
 	return qp && qp->peer ? qp->peer->heard_at : 0;
 }
 
-static void cm_wake_at(uint64_t at)
+static void cm_wake_at(uint64_t at) SH_LOCKED
 {
 	due_at = sh_earlier_ns(due_at, at);
 	sh_wake_at(due_at);

@@ -20,7 +20,7 @@
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/peer/heartbeat.h"
 
-static void act_guard(struct sh_qp *qp, bool on)
+static void act_guard(struct sh_qp *qp, bool on) SH_LOCKED
 {
 	sp_qp_guard(qp->sp, on);
 	sh_count_guarded(qp, on);
@@ -33,7 +33,7 @@ static void act_guard(struct sh_qp *qp, bool on)
 	sh_heartbeat_soon(); /* the first one that can be moved: heartbeats begin */
 }
 
-static void act_withhold(struct sh_qp *qp, const struct sc_action *action)
+static void act_withhold(struct sh_qp *qp, const struct sc_action *action) SH_LOCKED
 {
 	SH_PARTS_TELL(move.begins, qp, action->reason);
 	sh_move_withhold(qp);
@@ -73,7 +73,7 @@ static uint64_t core_next_timer(const struct sh_qp *qp)
 	return qp->core.timer_at;
 }
 
-static void core_timer(struct sh_qp *qp, uint64_t now)
+static void core_timer(struct sh_qp *qp, uint64_t now) SH_LOCKED
 {
 	struct sc_event event = { .type = SC_EV_TIMER };
 	uint32_t number;

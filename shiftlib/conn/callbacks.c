@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The calls of engines, on the data path: engine locks are held, sh.lock is not. Each call is a
- * lock-free lookup, or goes into the mailbox.
+ * The calls of engines, on the data path: engine locks are held, the shell's lock is not. Each
+ * call is a lock-free lookup, or goes into the mailbox.
  */
 #include <errno.h>
 #include "providers/engine.h"

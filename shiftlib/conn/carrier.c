@@ -215,7 +215,7 @@ static void drop_run(struct sh_job *job)
 	SH_PARTS_TELL(standby.destroyed, &((struct drop_job *)job)->gone);
 }
 
-static void drop_hold(struct drop_job *task)
+static void drop_hold(struct drop_job *task) SH_LOCKED
 {
 	if (task->qp)
 		sh_job_begin(&task->qp->busy);
@@ -224,7 +224,7 @@ static void drop_hold(struct drop_job *task)
 	sh_job_begin(&task->rcq->busy);
 }
 
-static void drop_release(struct drop_job *task)
+static void drop_release(struct drop_job *task) SH_LOCKED
 {
 	if (task->qp)
 		sh_job_end(&task->qp->busy);
@@ -237,7 +237,7 @@ static void drop_done(struct sh_job *job)
 {
 	struct drop_job *task = (struct drop_job *)job;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	sh_cq_shadow_put(task->scq, task->gone.scq);
 	sh_cq_shadow_put(task->rcq, task->gone.rcq);
 	if (task->qp)
@@ -246,12 +246,12 @@ static void drop_done(struct sh_job *job)
 		sh_nic_release(task->gone.nic, task->gone.incarnation);
 	carrier_unreached(task->pd->ctx, &task->gone);
 	drop_release(task);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 
 /* False: it cannot be given to its NIC's worker. */
-static bool drop_submit(struct sh_qp *qp, const struct sh_carrier *gone)
+static bool drop_submit(struct sh_qp *qp, const struct sh_carrier *gone) SH_LOCKED
 {
 	struct drop_job *task = malloc(sizeof(*task));
 
@@ -275,7 +275,7 @@ static bool drop_submit(struct sh_qp *qp, const struct sh_carrier *gone)
  * Frees the slot and gives its QP to the NIC's worker; a QP that the worker does not take
  * stays.
  */
-static void carrier_drop(struct sh_qp *qp, struct sh_carrier *carrier)
+static void carrier_drop(struct sh_qp *qp, struct sh_carrier *carrier) SH_LOCKED
 {
 	struct sh_carrier gone = carrier_take(qp, carrier, true);
 
@@ -322,17 +322,17 @@ void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch)
 	}
 }
 
-static void carrier_destroy_now(struct sh_qp *qp, struct sh_carrier *carrier, bool driven)
+static void carrier_destroy_now(struct sh_qp *qp, struct sh_carrier *carrier, bool driven) SH_DROPS
 {
 	struct sh_carrier gone = carrier_take(qp, carrier, driven);
 
 	if (!gone.qp || ((driven || !qp->srq) && drop_submit(qp, &gone)))
 		return;
 	sh_job_begin(&qp->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	sh.real->destroy_qp(gone.qp);
 	SH_PARTS_TELL(standby.destroyed, &gone);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	sh_cq_shadow_put(qp->scq, gone.scq);
 	sh_cq_shadow_put(qp->rcq, gone.rcq);
 	sh_srq_shadow_put(qp->srq, gone.srq);

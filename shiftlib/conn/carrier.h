@@ -3,6 +3,7 @@
 #ifndef SHIFTLIB_CONN_CARRIER_H
 #define SHIFTLIB_CONN_CARRIER_H
 
+#include "shiftlib/base/locked.h"
 #include "shiftlib/conn/wqelog/state.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/nic/link.h"
@@ -81,11 +82,11 @@ void sh_carriers_uninit(struct sh_qp *qp); /* all but the first are dropped */
 /* The path of the carrier of that epoch, or -ENOENT; on the data path, lock-free. */
 int sh_carrier_path(struct sh_qp *qp, uint32_t epoch);
 struct sh_carrier *sh_carrier_find(struct sh_qp *qp, uint32_t epoch);
-struct sh_carrier *sh_carrier_new(struct sh_qp *qp, uint32_t epoch, uint8_t path);
+struct sh_carrier *sh_carrier_new(struct sh_qp *qp, uint32_t epoch, uint8_t path) SH_LOCKED;
 /* True if the NIC's interface is down, or is known to have been since the carrier was made. */
 bool sh_carrier_link_was_lost(const struct sh_carrier *carrier);
 /* Losses of the link count from the first call on. */
-void sh_carrier_link_mark(struct sh_carrier *carrier);
+void sh_carrier_link_mark(struct sh_carrier *carrier) SH_LOCKED;
 bool sh_carrier_dead(const struct sh_carrier *carrier); /* nothing it says or does can be trusted */
 /* A completion queue of it overran: of what completes there nobody will ever know. */
 bool sh_carrier_unseen(const struct sh_qp *qp, const struct sh_carrier *carrier);
@@ -94,20 +95,22 @@ bool sh_carrier_unseen(const struct sh_qp *qp, const struct sh_carrier *carrier)
  * behind it (replica/late.h).
  */
 void sh_carrier_reached(struct sh_qp *qp, struct sh_carrier *carrier);
-void sh_carrier_drop(struct sh_qp *qp, uint32_t epoch); /* in the background */
+void sh_carrier_drop(struct sh_qp *qp, uint32_t epoch) SH_LOCKED; /* in the background */
 /* Drops carriers before that epoch, but never the first. */
-void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch);
+void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch) SH_LOCKED;
 /* A QP of a slot that was given up while it was made. */
-void sh_carrier_destroy(struct sh_qp *qp, struct sh_nic *nic, struct ibv_qp *real);
+void sh_carrier_destroy(struct sh_qp *qp, struct sh_nic *nic, struct ibv_qp *real) SH_LOCKED;
 /* Destroys the QP of a carrier, and gives back what it holds. */
-void sh_carrier_destroy_held(struct sh_qp *qp, const struct sh_carrier *gone);
+void sh_carrier_destroy_held(struct sh_qp *qp, const struct sh_carrier *gone) SH_LOCKED;
 /* The application went to RTS, maybe after its carriers were connected: they follow. */
-void sh_carriers_to_rts(struct sh_qp *qp);
-void sh_carriers_wait_rts(struct sh_qp *qp); /* lock given up meanwhile */
-/* Destroys all carriers but the application's own QP; lock given up meanwhile. driven: the engine
- * still knows them (after a RESET); else it has forgotten the QP. */
-void sh_carriers_drop(struct sh_qp *qp, bool driven);
+void sh_carriers_to_rts(struct sh_qp *qp) SH_LOCKED;
+void sh_carriers_wait_rts(struct sh_qp *qp) SH_DROPS;
+/*
+ * Destroys all carriers but the application's own QP. driven: the engine still knows them (after
+ * a RESET); else it has forgotten the QP.
+ */
+void sh_carriers_drop(struct sh_qp *qp, bool driven) SH_DROPS;
 /* Drops all carriers but the first, without the engine, and without waiting. */
-void sh_carriers_drop_later(struct sh_qp *qp);
+void sh_carriers_drop_later(struct sh_qp *qp) SH_LOCKED;
 
 #endif

@@ -73,7 +73,7 @@ void sh_clock_untouch(struct sh_qp *qp)
  * Finds and mends a connection whose timer was not set, as somebody forgot to touch it; logs
  * that.
  */
-static void clock_audit(uint64_t now)
+static void clock_audit(uint64_t now) SH_LOCKED
 {
 	struct sh_qp *qp;
 
@@ -89,7 +89,7 @@ static void clock_audit(uint64_t now)
 	}
 }
 
-static void clock_sort(void)
+static void clock_sort(void) SH_LOCKED
 {
 	struct sh_qp *qp;
 
@@ -100,7 +100,7 @@ static void clock_sort(void)
 	}
 }
 
-static uint64_t clock_next(void)
+static uint64_t clock_next(void) SH_LOCKED
 {
 	struct sh_timer *first;
 
@@ -110,7 +110,7 @@ static uint64_t clock_next(void)
 }
 
 /* Each that is due once: what is due again at once comes with the next round. */
-static void clock_run(uint64_t now)
+static void clock_run(uint64_t now) SH_LOCKED
 {
 	struct sh_timer *first;
 	struct sh_qp *qp;

@@ -63,7 +63,7 @@ bool sh_conn_hands_off(struct sh_qp *qp)
 
 /* ---- steps ---------------------------------------------------------------------------------- */
 
-static void conn_ended(struct sh_qp *qp, bool masked)
+static void conn_ended(struct sh_qp *qp, bool masked) SH_LOCKED
 {
 	if (!qp->error.ending.on && !qp->error.fails)
 		SH_PARTS_TELL(move.ended, qp, false);
@@ -86,7 +86,7 @@ struct sh_events {
 
 static struct sh_events conn_steps[2];
 
-static void conn_step(struct sh_qp *qp, const struct sc_event *event)
+static void conn_step(struct sh_qp *qp, const struct sc_event *event) SH_LOCKED
 {
 	struct sc_actions *actions = &qp->line.events->actions;
 	enum sc_move_phase before = qp->core.move;
@@ -122,7 +122,7 @@ static bool conn_begins_move(const struct sh_qp *qp, const struct sc_event *even
  * Any event may begin a move, which takes the rings away from whoever posts to them: the connection
  * ends before it, as for an application that closes. Both ends go on as they would without SHIFT.
  */
-static void conn_step_checked(struct sh_qp *qp, const struct sc_event *event)
+static void conn_step_checked(struct sh_qp *qp, const struct sc_event *event) SH_LOCKED
 {
 	struct sc_event closed = { .type = SC_EV_APP_CLOSED,
 				   .reason = SC_REASON_RESOURCE,
@@ -150,7 +150,8 @@ static void conn_queue(struct sh_qp *qp, struct sh_events *events, const struct 
 	events->queued[(events->first + events->n++) % MAX_QUEUED] = *event;
 }
 
-static void conn_step_with(struct sh_qp *qp, const struct sc_event *event, struct sh_events *events)
+static void conn_step_with(struct sh_qp *qp, const struct sc_event *event,
+			   struct sh_events *events) SH_LOCKED
 {
 	struct sc_event next = *event;
 
@@ -169,14 +170,14 @@ static void conn_step_with(struct sh_qp *qp, const struct sc_event *event, struc
 }
 
 static __attribute__((noinline)) void conn_step_on_stack(struct sh_qp *qp,
-							 const struct sc_event *event)
+							 const struct sc_event *event) SH_LOCKED
 {
 	struct sh_events events;
 
 	conn_step_with(qp, event, &events);
 }
 
-static void conn_step_all(struct sh_qp *qp, const struct sc_event *event)
+static void conn_step_all(struct sh_qp *qp, const struct sc_event *event) SH_LOCKED
 {
 	size_t i = 0;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The table of all connections. Lock held. */
+/* The table of all connections. */
 #ifndef SHIFTLIB_CONN_CONNS_H
 #define SHIFTLIB_CONN_CONNS_H
 
@@ -41,11 +41,12 @@ struct sh_conns {
 
 extern struct sh_conns sh_conns;
 
-struct sh_qp *sh_conns_find(uint32_t conn_id); /* NULL: nobody has that number */
+struct sh_qp *sh_conns_find(uint32_t conn_id) SH_LOCKED; /* NULL: nobody has that number */
 /* Gives the connection a number, a nonce, and room for its timer. 0 or -ENOMEM. */
-int sh_conns_add(struct sh_qp *qp);
-void sh_conns_remove(struct sh_qp *qp);
-bool sh_conns_spare(const struct sh_nic *nic); /* nobody has it for his own: it has no backup */
+int sh_conns_add(struct sh_qp *qp) SH_LOCKED;
+void sh_conns_remove(struct sh_qp *qp) SH_LOCKED;
+/* Nobody has it for his own: it has no backup. */
+bool sh_conns_spare(const struct sh_nic *nic) SH_LOCKED;
 
 extern const struct sh_module sh_conns_module;
 

@@ -45,7 +45,7 @@ void sh_count_guarded(struct sh_qp *qp, bool on)
 	qp->rcq->guarded += one;
 }
 
-static void count_moving(struct sh_qp *qp, bool on)
+static void count_moving(struct sh_qp *qp, bool on) SH_LOCKED
 {
 	if (qp->counted.moving == on)
 		return;
@@ -62,7 +62,7 @@ static void count_moving(struct sh_qp *qp, bool on)
  * is on the NIC that they go to when ibv_reg_mr returns, and gone from there when ibv_dereg_mr
  * does.
  */
-static void count_leaving(struct sh_qp *qp, bool on)
+static void count_leaving(struct sh_qp *qp, bool on) SH_LOCKED
 {
 	if (qp->counted.leaving == on)
 		return;
@@ -78,7 +78,7 @@ static bool count_leaves(const struct sc_conn *c)
 	       c->sw.phase == SC_SWITCH_PREP || c->sw.phase == SC_SWITCH_FENCED;
 }
 
-static void count_waiting(struct sh_qp *qp, bool on, uint64_t now)
+static void count_waiting(struct sh_qp *qp, bool on, uint64_t now) SH_LOCKED
 {
 	if (qp->counted.waiting == on)
 		return;

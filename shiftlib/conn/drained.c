@@ -53,7 +53,7 @@ bool sh_quiesce_drained(const struct sh_qp *qp, const struct sh_carrier *carrier
 		nic->cut.seen && !nic->cut.gone);
 }
 
-static bool drained_unknown(const struct sh_qp *qp, const struct sh_carrier *carrier)
+static bool drained_unknown(const struct sh_qp *qp, const struct sh_carrier *carrier) SH_LOCKED
 {
 	return qp->core.peer.quiesced && !sh_quiesce_drained(qp, carrier) &&
 	       sh_nic_drain_unknown(carrier->nic, carrier->incarnation, drained_since(qp));

@@ -36,7 +36,7 @@ static void fence_poll_later(struct sh_qp *qp, uint64_t now)
  * withheld: regions that are gone have left the NIC that it leads to, and the peer has heard of
  * them.
  */
-static bool fence_may_lead(struct sh_qp *qp)
+static bool fence_may_lead(struct sh_qp *qp) SH_LOCKED
 {
 	const struct sh_carrier *to = sh_carrier_find(qp, qp->core.sw.target);
 
@@ -45,7 +45,7 @@ static bool fence_may_lead(struct sh_qp *qp)
 }
 
 /* No room in the ring for the fence yet: what is there completes, and makes some. */
-static bool fence_try(struct sh_qp *qp)
+static bool fence_try(struct sh_qp *qp) SH_LOCKED
 {
 	struct sc_event event = { .type = SC_EV_FENCE_LAID, .epoch = qp->fence.number };
 
@@ -64,7 +64,7 @@ static bool fence_passed(struct sh_qp *qp)
 	return sp_qp_fenced(qp->sp);
 }
 
-static void fence_poll(struct sh_qp *qp, uint64_t now)
+static void fence_poll(struct sh_qp *qp, uint64_t now) SH_LOCKED
 {
 	uint32_t number = qp->fence.number;
 

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "shiftlib/base/locked.h"
 
 struct sh_conn_part;
 struct sh_qp;
@@ -17,8 +18,8 @@ struct sh_fence {
 	uint64_t since, next_at, interval;
 };
 
-void sh_fence_lay(struct sh_qp *qp, uint32_t number);
-void sh_fence_lift(struct sh_qp *qp);
+void sh_fence_lay(struct sh_qp *qp, uint32_t number) SH_LOCKED;
+void sh_fence_lift(struct sh_qp *qp) SH_LOCKED;
 void sh_fence_forget(struct sh_qp *qp); /* the connection leaves, or ends */
 
 extern const struct sh_conn_part sh_fence_part;

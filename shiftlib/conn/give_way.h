@@ -19,10 +19,10 @@ struct sh_qp;
 void sh_give_way_fault(void);
 
 /*
- * Lock held: the queue pair is in RTS. Its pollers look whether SHIFT's thread runs, until that
- * has run once.
+ * The queue pair is in RTS. Its pollers look whether SHIFT's thread runs, until that has run
+ * once.
  */
-void sh_give_way_expect(struct sh_qp *qp);
+void sh_give_way_expect(struct sh_qp *qp) SH_LOCKED;
 
 /* sp_callbacks.owed and give_way. */
 bool sh_give_way_owed(void);

@@ -16,7 +16,8 @@
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/peer.h"
 
-static struct sh_qp *hear_conn(const struct sh_peer *peer, const struct sh_wire_record *record)
+static struct sh_qp *hear_conn(const struct sh_peer *peer,
+			       const struct sh_wire_record *record) SH_LOCKED
 {
 	struct sh_qp *qp = sh_conns_find(record->ids.dst_conn);
 
@@ -113,7 +114,7 @@ void sh_news_peer_message(struct sh_peer *peer, const struct sh_nic *nic,
 }
 
 /* A record of a kind that a part understands. */
-static void hear_of_part(struct sh_peer *peer, const struct sh_wire_record *record)
+static void hear_of_part(struct sh_peer *peer, const struct sh_wire_record *record) SH_LOCKED
 {
 	struct sh_qp *qp = hear_conn(peer, record);
 

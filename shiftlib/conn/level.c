@@ -64,7 +64,7 @@ static const char *level_reason(const struct sh_qp *qp, enum sc_reason reason)
 	return reason ? sc_reason_text(reason) : "preparing";
 }
 
-static const char *level_no_path(const struct sh_qp *qp)
+static const char *level_no_path(const struct sh_qp *qp) SH_LOCKED
 {
 	const char *why = SH_PARTS_ASK(step.why, qp);
 	uint32_t k;
@@ -92,7 +92,7 @@ const char *sh_level_why(const struct sh_qp *qp)
 }
 
 /* Memory is not lazy: it takes the longest, and is there when a standby is made on that path. */
-static void level_rests(struct sh_qp *qp, uint8_t path)
+static void level_rests(struct sh_qp *qp, uint8_t path) SH_LOCKED
 {
 	sh_level_set(qp, SH_PROTECTED, "lazy: its standby is made when it is needed");
 	if (path < qp->ctx->n_paths && !sh_pd_queued(qp->pd, path))

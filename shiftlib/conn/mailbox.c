@@ -70,7 +70,7 @@ static bool mailbox_fruitless(struct sh_qp *qp, uint32_t epoch)
 	return epoch && !delivered;
 }
 
-static void mailbox_error(struct sh_qp *qp)
+static void mailbox_error(struct sh_qp *qp) SH_LOCKED
 {
 	struct sc_event event = { .type = SC_EV_FAULT, .reason = SC_REASON_TRANSPORT };
 
@@ -99,7 +99,7 @@ static void mailbox_error(struct sh_qp *qp)
  * The application's own error, found among completions that are withheld: a move cannot mend it
  * (P6), so all that is withheld is given back, this error first.
  */
-static void mailbox_app_error(struct sh_qp *qp)
+static void mailbox_app_error(struct sh_qp *qp) SH_LOCKED
 {
 	qp->error.status = (enum ibv_wc_status)atomic_load(&qp->mailbox.app_error_status);
 	qp->error.vendor_err = atomic_load(&qp->mailbox.app_error_vendor);
@@ -114,7 +114,7 @@ static void mailbox_app_error(struct sh_qp *qp)
  * it is the next carrier that shows whether the request was at fault, as it comes to the same
  * end there.
  */
-static void mailbox_doubt(struct sh_qp *qp)
+static void mailbox_doubt(struct sh_qp *qp) SH_LOCKED
 {
 	const struct sh_carrier *carrier =
 		sh_carrier_find(qp, atomic_load(&qp->mailbox.doubt_epoch));
@@ -133,7 +133,7 @@ static void mailbox_doubt(struct sh_qp *qp)
 	mailbox_error(qp);
 }
 
-static void mailbox_open(struct sh_qp *qp, uint32_t pending)
+static void mailbox_open(struct sh_qp *qp, uint32_t pending) SH_LOCKED
 {
 	if (!qp->conn_id)
 		return;
@@ -169,7 +169,7 @@ void sh_mailbox_read(void)
 	sh_outbox_release();
 }
 
-static void mailbox_run(uint64_t now)
+static void mailbox_run(uint64_t now) SH_LOCKED
 {
 	(void)now;
 	sh_mailbox_read();

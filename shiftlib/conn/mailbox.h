@@ -47,7 +47,7 @@ void sh_mailbox_push(struct sh_qp *qp, enum sh_pending what);
 void sh_mailbox_note_error(struct sh_qp *qp, uint32_t epoch, uint32_t status, uint32_t vendor_err,
 			   bool withheld);
 void sh_mailbox_note_app_error(struct sh_qp *qp, uint32_t status, uint32_t vendor_err);
-void sh_mailbox_read(void); /* lock held: handle what the data path reported */
+void sh_mailbox_read(void) SH_LOCKED; /* handle what the data path reported */
 
 extern const struct sh_module sh_mailbox_module;
 

@@ -62,7 +62,8 @@ struct sp_request *sh_move_outstanding(struct sh_qp *qp, uint32_t *n)
 
 /* ---- lay, settle ---------------------------------------------------------------------------- */
 
-static void move_answer(struct sh_qp *qp, enum sc_event_type type, uint32_t epoch, int ret)
+static void move_answer(struct sh_qp *qp, enum sc_event_type type, uint32_t epoch,
+			int ret) SH_LOCKED
 {
 	struct sc_event event = { .type = type, .ok = ret == 0, .epoch = epoch };
 
@@ -108,7 +109,8 @@ void sh_move_lay(struct sh_qp *qp, uint32_t epoch)
 	move_answer(qp, SC_EV_RECEIVES_LAID, epoch, ret);
 }
 
-static void move_settled(struct sh_qp *qp, struct sh_carrier *to, const struct sp_settled *settled)
+static void move_settled(struct sh_qp *qp, struct sh_carrier *to,
+			 const struct sp_settled *settled) SH_LOCKED
 {
 	SH_PARTS_TELL(move.settled, qp, to, settled);
 	SH_PARTS_TELL(move.carried, qp, to->path);
@@ -157,7 +159,7 @@ static void move_words_tell(const struct sh_qp *qp, const struct sp_request *inf
 }
 
 static int move_carry_out(struct sh_qp *qp, struct sh_carrier *to, struct sp_request *info,
-			  uint32_t n, struct sc_counts *counts, enum sc_reason *reason)
+			  uint32_t n, struct sc_counts *counts, enum sc_reason *reason) SH_LOCKED
 {
 	enum sp_fate *fates = calloc(n + 1, sizeof(*fates));
 	struct sc_verdict verdict;
@@ -206,7 +208,7 @@ static int move_recall(struct sh_qp *qp, const struct sc_action *action, struct 
 }
 
 static int move_settle(struct sh_qp *qp, struct sh_carrier *to, const struct sc_action *action,
-		       enum sc_reason *reason)
+		       enum sc_reason *reason) SH_LOCKED
 {
 	struct sc_counts counts = { .peer = action->recv_count };
 	struct sp_request *info;
@@ -290,17 +292,17 @@ static void error_done(struct sh_job *job)
 	struct error_job *task = (struct error_job *)job;
 	struct sh_carrier *carrier;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	carrier = sh_carrier_find(task->qp, task->epoch);
 	if (carrier && carrier->qp == task->real)
 		carrier->in_error = true;
 	sh_move_ending_poll(task->qp);
 	sh_job_end(&task->qp->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 
-static void move_to_error(struct sh_qp *qp, struct sh_carrier *carrier)
+static void move_to_error(struct sh_qp *qp, struct sh_carrier *carrier) SH_LOCKED
 {
 	struct sh_worker *worker = carrier->qp ? sh_carrier_worker(carrier) : NULL;
 	struct error_job *task;
@@ -324,7 +326,7 @@ static void move_to_error(struct sh_qp *qp, struct sh_carrier *carrier)
 }
 
 /* Nothing of this connection may run any more, in hardware either. */
-static void move_all_to_error(struct sh_qp *qp)
+static void move_all_to_error(struct sh_qp *qp) SH_LOCKED
 {
 	int i;
 
@@ -338,7 +340,7 @@ static void move_all_to_error(struct sh_qp *qp)
  * A region that is there, and could not be registered on the other NIC, is no error of the
  * application's: there the retries of the default NIC would have told.
  */
-static enum ibv_wc_status move_key_status(const struct sh_qp *qp)
+static enum ibv_wc_status move_key_status(const struct sh_qp *qp) SH_LOCKED
 {
 	uint64_t missing = atomic_load_explicit(&qp->mailbox.missing, memory_order_relaxed);
 	bool remote = missing & SH_KEY_REMOTE;
@@ -348,7 +350,7 @@ static enum ibv_wc_status move_key_status(const struct sh_qp *qp)
 	return remote ? IBV_WC_REM_ACCESS_ERR : IBV_WC_LOC_PROT_ERR;
 }
 
-static enum ibv_wc_status move_first_status(const struct sh_qp *qp, enum sc_reason reason)
+static enum ibv_wc_status move_first_status(const struct sh_qp *qp, enum sc_reason reason) SH_LOCKED
 {
 	if (qp->error.status != IBV_WC_SUCCESS && qp->error.status != IBV_WC_WR_FLUSH_ERR)
 		return qp->error.status;
@@ -360,7 +362,7 @@ static enum ibv_wc_status move_first_status(const struct sh_qp *qp, enum sc_reas
 
 /* Fails all requests. Completions that lie unpolled are told before the errors, as on stock. */
 static void move_fail_all(struct sh_qp *qp, enum ibv_wc_status first, uint32_t vendor_err,
-			  uint32_t n_delivered)
+			  uint32_t n_delivered) SH_LOCKED
 {
 	(void)sh_move_collect(qp);
 	sp_qp_fail(qp->sp, first, vendor_err, n_delivered);
@@ -372,7 +374,7 @@ static bool move_stopped(const struct sh_carrier *carrier)
 	return !carrier->qp || !carrier->to_error || carrier->in_error || sh_carrier_dead(carrier);
 }
 
-static void move_ended(struct sh_qp *qp)
+static void move_ended(struct sh_qp *qp) SH_LOCKED
 {
 	struct sh_qp_ending *ending = &qp->error.ending;
 
@@ -397,7 +399,7 @@ void sh_move_ending_poll(struct sh_qp *qp)
  * any more: the carrier that receives lie in already may have a peer that sends.
  */
 static void move_end(struct sh_qp *qp, enum ibv_wc_status first, uint32_t vendor_err,
-		     uint32_t n_delivered)
+		     uint32_t n_delivered) SH_LOCKED
 {
 	struct sh_qp_ending *ending = &qp->error.ending;
 
@@ -417,7 +419,7 @@ static void move_end(struct sh_qp *qp, enum ibv_wc_status first, uint32_t vendor
 }
 
 /* Published, and of none is it known that it was executed. */
-static uint32_t move_unknown(struct sh_qp *qp)
+static uint32_t move_unknown(struct sh_qp *qp) SH_LOCKED
 {
 	uint32_t n = 0;
 	struct sp_request *info = sh_move_outstanding(qp, &n);
@@ -447,7 +449,7 @@ void sh_move_fail(struct sh_qp *qp, enum sc_reason reason)
 /* ---- keys that came late -------------------------------------------------------------------- */
 
 /* A request that may not run: all that is outstanding ends with it. */
-static void move_refuse(struct sh_qp *qp, enum ibv_wc_status status)
+static void move_refuse(struct sh_qp *qp, enum ibv_wc_status status) SH_LOCKED
 {
 	move_end(qp, status, 0, 0);
 	qp->app.state = IBV_QPS_ERR;
@@ -455,7 +457,7 @@ static void move_refuse(struct sh_qp *qp, enum ibv_wc_status status)
 }
 
 /* A key that nobody knows after all this time names no memory: the application's error. */
-static void move_key_unknown(struct sh_qp *qp)
+static void move_key_unknown(struct sh_qp *qp) SH_LOCKED
 {
 	enum ibv_wc_status status = move_key_status(qp);
 
@@ -470,7 +472,7 @@ static void move_key_unknown(struct sh_qp *qp)
 }
 
 /* Ends a connection whose atomics would not be atomic with those of others. */
-static void move_atomic_waited(struct sh_qp *qp, const char *why)
+static void move_atomic_waited(struct sh_qp *qp, const char *why) SH_LOCKED
 {
 	uint32_t unknown;
 
@@ -484,7 +486,7 @@ static void move_atomic_waited(struct sh_qp *qp, const char *why)
 }
 
 /* move_restrict() had said so. */
-static void move_not_a_write(struct sh_qp *qp)
+static void move_not_a_write(struct sh_qp *qp) SH_LOCKED
 {
 	sh_log(SH_LOG_WARN,
 	       "QP 0x%06x: a request that is not a WRITE behind one that may be lost: the "
@@ -553,7 +555,7 @@ static uint64_t ending_next_timer(const struct sh_qp *qp)
 }
 
 /* A NIC that has not obeyed by now is not waited for. */
-static void ending_run(struct sh_qp *qp, uint64_t now)
+static void ending_run(struct sh_qp *qp, uint64_t now) SH_LOCKED
 {
 	(void)now;
 	move_ended(qp);

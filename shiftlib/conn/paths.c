@@ -23,13 +23,13 @@
  * True if path k is up as seen from this side: its NIC is up, the peer's NIC k answers, and
  * there is room for memory and flushes.
  */
-static bool paths_up(const struct sh_qp *qp, uint8_t path)
+static bool paths_up(const struct sh_qp *qp, uint8_t path) SH_LOCKED
 {
 	return qp->paths.routes[path] && sh_heartbeat_up(qp->paths.routes[path]) &&
 	       (path == qp->active->path || (qp->paths.fits && sh_reach_covers(qp->ctx, path)));
 }
 
-static bool paths_steady(const struct sh_qp *qp, uint8_t path)
+static bool paths_steady(const struct sh_qp *qp, uint8_t path) SH_LOCKED
 {
 	return qp->paths.routes[path] && sh_heartbeat_steady(qp->paths.routes[path]);
 }
@@ -42,7 +42,7 @@ static bool paths_lesser(const struct sh_qp *qp, const struct sh_nic *nic)
 }
 
 /* Is anything known that would refuse a standby on another path? Then making one shows it. */
-static bool paths_suspicious(const struct sh_qp *qp, uint8_t up)
+static bool paths_suspicious(const struct sh_qp *qp, uint8_t up) SH_LOCKED
 {
 	uint8_t k;
 
@@ -76,7 +76,7 @@ static bool paths_asks(const struct sh_qp *qp, const struct sc_event *event, uin
 }
 
 /* Lets the core know of such paths what it knew before, until the connection has its turn. */
-static void paths_wait(struct sh_qp *qp, struct sc_event *event)
+static void paths_wait(struct sh_qp *qp, struct sc_event *event) SH_LOCKED
 {
 	uint8_t k, asks = 0;
 

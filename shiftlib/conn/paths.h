@@ -29,9 +29,9 @@ struct sh_qp_paths {
 };
 
 void sh_paths_use_peer(struct sh_qp *qp,
-		       struct sh_peer *peer); /* sets qp->peer; NULL: none any more */
-void sh_paths_changed(struct sh_qp *qp);
-void sh_paths_changed_nic(const struct sh_nic *nic);
-void sh_paths_changed_peer(const struct sh_peer *peer);
+		       struct sh_peer *peer) SH_LOCKED; /* sets qp->peer; NULL: none any more */
+void sh_paths_changed(struct sh_qp *qp) SH_LOCKED;
+void sh_paths_changed_nic(const struct sh_nic *nic) SH_LOCKED;
+void sh_paths_changed_peer(const struct sh_peer *peer) SH_LOCKED;
 
 #endif

@@ -66,15 +66,15 @@ static bool quiesce_life_is_over(struct sh_nic *nic)
 	uint32_t incarnation;
 	bool over;
 
-	pthread_mutex_lock(&sh.lock); /* the other worker may be opening it anew */
+	sh_lock(); /* the other worker may be opening it anew */
 	own = nic->ctx;
 	incarnation = nic->incarnation;
 	sh_nic_hold(nic, incarnation);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	over = own && !sh_removal_begun(own);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	sh_nic_release(nic, incarnation);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return over;
 }
 
@@ -97,7 +97,7 @@ static bool quiesce_is_on(const struct sh_qp *qp)
 	       qp->quiesce.phase == SH_QUIESCE_FLUSHING || qp->quiesce.phase == SH_QUIESCE_SICK;
 }
 
-static bool quiesce_commands_done(const struct sh_qp *qp)
+static bool quiesce_commands_done(const struct sh_qp *qp) SH_LOCKED
 {
 	int i;
 
@@ -108,7 +108,7 @@ static bool quiesce_commands_done(const struct sh_qp *qp)
 }
 
 /* The worker whose next command's connection has more to say, if there is one. */
-static struct sh_worker *quiesce_finish(struct quiesce_job *task)
+static struct sh_worker *quiesce_finish(struct quiesce_job *task) SH_LOCKED
 {
 	struct sh_carrier *carrier = sh_carrier_find(task->qp, task->epoch);
 	struct sh_worker *worker = NULL;
@@ -149,8 +149,8 @@ static struct quiesce_job *quiesces_take(void)
 	return first;
 }
 
-/* Lock held. The peer waits for this; what the next commands' connections say goes with it. */
-static void quiesces_read(void)
+/* The peer waits for this; what the next commands' connections say goes with it. */
+static void quiesces_read(void) SH_LOCKED
 {
 	struct quiesce_job *job = quiesces_take(), *next;
 	struct sh_worker *worker = NULL;
@@ -183,16 +183,16 @@ static void quiesce_done(struct sh_job *job)
 	while (!atomic_compare_exchange_weak(&quiesces.finished, &task->next, task))
 		;
 	if (canceled || atomic_load(&sh.stopping)) {
-		pthread_mutex_lock(&sh.lock);
-	} else if (pthread_mutex_trylock(&sh.lock)) {
+		sh_lock();
+	} else if (!sh_lock_try()) {
 		sh_kick();
 		return;
 	}
 	quiesces_read();
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
-static void quiesce_submit(struct sh_qp *qp, struct sh_carrier *carrier)
+static void quiesce_submit(struct sh_qp *qp, struct sh_carrier *carrier) SH_LOCKED
 {
 	struct quiesce_job *task = calloc(1, sizeof(*task));
 	struct sh_worker *worker = sh_carrier_worker(carrier);
@@ -295,7 +295,7 @@ void sh_quiesce_nic_reopened(const struct sh_nic *nic)
 
 /* ---- collect: how far is it flushed? -------------------------------------------------------- */
 
-static bool quiesce_collect(struct sh_qp *qp, struct sp_flushed *flushed)
+static bool quiesce_collect(struct sh_qp *qp, struct sp_flushed *flushed) SH_LOCKED
 {
 	int ret = sh_move_collect(qp);
 
@@ -304,7 +304,7 @@ static bool quiesce_collect(struct sh_qp *qp, struct sp_flushed *flushed)
 }
 
 /* Does the carrier's QP execute nothing more? */
-static bool quiesce_over(const struct sh_qp *qp, const struct sh_carrier *carrier)
+static bool quiesce_over(const struct sh_qp *qp, const struct sh_carrier *carrier) SH_LOCKED
 {
 	const struct sh_nic *nic = carrier->nic;
 
@@ -317,7 +317,7 @@ static bool quiesce_over(const struct sh_qp *qp, const struct sh_carrier *carrie
  * there or in one that a move had reached before it died. A dying NIC must have shown it
  * (sp_flushed).
  */
-static bool quiesce_final(const struct sh_qp *qp, const struct sp_flushed *flushed)
+static bool quiesce_final(const struct sh_qp *qp, const struct sp_flushed *flushed) SH_LOCKED
 {
 	const struct sh_carrier *tx = qp->active, *rx = qp->receiving;
 	bool tx_shown = flushed->error_seen || !sh_carrier_dead(tx);
@@ -337,7 +337,7 @@ static bool quiesce_unseen(const struct sh_qp *qp)
  * The clock of a command starts with it: in line before it are those of all queue pairs. But
  * one that hangs speaks for all behind it.
  */
-static uint64_t quiesce_command_since(const struct sh_qp *qp)
+static uint64_t quiesce_command_since(const struct sh_qp *qp) SH_LOCKED
 {
 	uint64_t since = 0;
 	int i;
@@ -365,7 +365,7 @@ static bool quiesce_nic_lives(const struct sh_nic *nic, uint64_t since)
 	return sh_nic_usable(nic) && sh_control_proven_at(nic->control) > since;
 }
 
-static bool quiesce_any_lives(const struct sh_qp *qp, uint64_t since)
+static bool quiesce_any_lives(const struct sh_qp *qp, uint64_t since) SH_LOCKED
 {
 	int i;
 
@@ -378,7 +378,7 @@ static bool quiesce_any_lives(const struct sh_qp *qp, uint64_t since)
 
 /* Fills in the NICs whose flush or command does not come; returns their number. */
 static int quiesce_blamed(const struct sh_qp *qp, const struct sp_flushed *flushed,
-			  struct sh_nic *blamed[SH_MAX_CARRIERS])
+			  struct sh_nic *blamed[SH_MAX_CARRIERS]) SH_LOCKED
 {
 	uint64_t command = quiesce_command_since(qp), since = command ? command : qp->quiesce.since;
 	int i, n = 0;
@@ -398,7 +398,7 @@ static int quiesce_blamed(const struct sh_qp *qp, const struct sp_flushed *flush
 
 /* obeyed: the NIC has flushed what was left. */
 static void quiesce_ended(struct sh_qp *qp, const struct sp_flushed *flushed, bool final,
-			  bool obeyed)
+			  bool obeyed) SH_LOCKED
 {
 	struct sh_nic *nic = qp->active->nic; /* the event below may move the QP */
 	bool present = qp->active->incarnation == nic->incarnation && !qp->active->lost;
@@ -442,7 +442,7 @@ static bool quiesce_hopeless(const struct sh_qp *qp)
 }
 
 /* A process that did not run has no business with clocks. */
-static bool quiesce_patient(const struct sh_qp *qp, uint64_t now)
+static bool quiesce_patient(const struct sh_qp *qp, uint64_t now) SH_LOCKED
 {
 	uint64_t wait_ns = sh.config.flush_wait_ns, since = qp->quiesce.since, had;
 
@@ -460,7 +460,7 @@ static bool quiesce_patient(const struct sh_qp *qp, uint64_t now)
  * when it takes too long. Thousands in line look ever less often. Meanwhile the NIC gets
  * something to send, which tells whether it hangs.
  */
-static void quiesce_await_command(struct sh_qp *qp, uint64_t now)
+static void quiesce_await_command(struct sh_qp *qp, uint64_t now) SH_LOCKED
 {
 	qp->quiesce.next_at = now + qp->quiesce.interval;
 	qp->quiesce.interval *= 2;
@@ -492,7 +492,7 @@ void sh_quiesce_poll_awaited(void)
  * True if a recount waits until it is known whether acknowledged data is in memory, as this
  * recount may be the last.
  */
-static bool quiesce_recount_waits(const struct sh_qp *qp, uint64_t now)
+static bool quiesce_recount_waits(const struct sh_qp *qp, uint64_t now) SH_LOCKED
 {
 	return qp->quiesce.recount_at && sh_quiesce_drain_unknown(qp) &&
 	       now - qp->quiesce.recount_at < QUIESCE_DRAIN_NS;

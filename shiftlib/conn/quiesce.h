@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The quiesce of a move: nothing runs on the carriers that are left. Lock held. */
+/* The quiesce of a move: nothing runs on the carriers that are left. */
 #ifndef SHIFTLIB_CONN_QUIESCE_H
 #define SHIFTLIB_CONN_QUIESCE_H
 
@@ -30,24 +30,25 @@ struct sh_qp_quiesce {
 };
 
 /* epoch: that of the carrier to come; all before it are left. */
-void sh_quiesce_begin(struct sh_qp *qp, uint32_t epoch);
-void sh_quiesce_recount(struct sh_qp *qp);
+void sh_quiesce_begin(struct sh_qp *qp, uint32_t epoch) SH_LOCKED;
+void sh_quiesce_recount(struct sh_qp *qp) SH_LOCKED;
 /* True if the move leaves the carrier; true if its driver destroyed it. */
-bool sh_quiesce_left(const struct sh_qp *qp, const struct sh_carrier *carrier);
-bool sh_quiesce_removed(const struct sh_qp *qp, const struct sh_carrier *carrier);
+bool sh_quiesce_left(const struct sh_qp *qp, const struct sh_carrier *carrier) SH_LOCKED;
+bool sh_quiesce_removed(const struct sh_qp *qp, const struct sh_carrier *carrier) SH_LOCKED;
 /* Has what its NIC acknowledged reached memory? */
-bool sh_quiesce_drained(const struct sh_qp *qp, const struct sh_carrier *carrier);
+bool sh_quiesce_drained(const struct sh_qp *qp, const struct sh_carrier *carrier) SH_LOCKED;
 /* True if that is not known yet of a carrier. */
-bool sh_quiesce_drain_unknown(const struct sh_qp *qp);
+bool sh_quiesce_drain_unknown(const struct sh_qp *qp) SH_LOCKED;
 /* The peer has said that nothing of it is on its way to the carriers that are left. */
-void sh_quiesce_peer_left(struct sh_qp *qp);
-void sh_quiesce_seal(struct sh_qp *qp);
-void sh_quiesce_poll(struct sh_qp *qp, uint64_t now); /* how far is it flushed? */
-void sh_quiesce_poll_all(void);			      /* something new is known of a NIC */
-void sh_quiesce_poll_awaited(void); /* a command takes too long, or its NIC is sick */
+void sh_quiesce_peer_left(struct sh_qp *qp) SH_LOCKED;
+void sh_quiesce_seal(struct sh_qp *qp) SH_LOCKED;
+void sh_quiesce_poll(struct sh_qp *qp, uint64_t now) SH_LOCKED; /* how far is it flushed? */
+/* Something new is known of a NIC. */
+void sh_quiesce_poll_all(void) SH_LOCKED;
+void sh_quiesce_poll_awaited(void) SH_LOCKED; /* a command takes too long, or its NIC is sick */
 /* The kernel has destroyed all queue pairs of this context. */
-void sh_quiesce_context_over(const struct ibv_context *context);
-void sh_quiesce_nic_reopened(const struct sh_nic *nic);
+void sh_quiesce_context_over(const struct ibv_context *context) SH_LOCKED;
+void sh_quiesce_nic_reopened(const struct sh_nic *nic) SH_LOCKED;
 
 extern const struct sh_module sh_quiesces_module;
 extern const struct sh_conn_part sh_quiesce_part;

@@ -39,7 +39,7 @@ static void rts_done(struct sh_job *job)
 	struct sh_qp *qp = task->qp;
 	struct sh_carrier *carrier;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	carrier = sh_carrier_find(qp, task->epoch);
 	if (carrier && carrier->qp == task->real) {
 		carrier->to_rts = false;
@@ -51,11 +51,11 @@ static void rts_done(struct sh_job *job)
 	}
 	pthread_cond_broadcast(&sh.idle);
 	sh_job_end(&qp->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 
-static void carrier_to_rts(struct sh_qp *qp, struct sh_carrier *carrier)
+static void carrier_to_rts(struct sh_qp *qp, struct sh_carrier *carrier) SH_LOCKED
 {
 	struct rts_job *task;
 

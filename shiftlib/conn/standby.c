@@ -211,7 +211,7 @@ void sh_standby_job_make(struct sh_job *job)
 }
 
 /* Said once for each reason: the core tries again. */
-static void standby_failed(struct sh_qp *qp, uint32_t epoch, const char *why)
+static void standby_failed(struct sh_qp *qp, uint32_t epoch, const char *why) SH_LOCKED
 {
 	struct sh_carrier *carrier = sh_carrier_find(qp, epoch);
 	bool known = !carrier || qp->pd->unprotected || qp->carriers.refused ||
@@ -225,7 +225,7 @@ static void standby_failed(struct sh_qp *qp, uint32_t epoch, const char *why)
 	sh_conn_about(qp, SC_EV_STANDBY_FAILED, SC_REASON_RESOURCE, epoch);
 }
 
-static void standby_tell(struct sh_qp *qp, const struct sh_carrier *carrier)
+static void standby_tell(struct sh_qp *qp, const struct sh_carrier *carrier) SH_LOCKED
 {
 	struct sc_event event = { .type = SC_EV_STANDBY_MADE,
 				  .epoch = carrier->epoch,
@@ -239,7 +239,7 @@ static void standby_tell(struct sh_qp *qp, const struct sh_carrier *carrier)
  * READY, and move, with keys of an earlier incarnation of the NIC, which name other memory by
  * now.
  */
-static void standby_tell_or_wait(struct sh_qp *qp, struct sh_carrier *carrier)
+static void standby_tell_or_wait(struct sh_qp *qp, struct sh_carrier *carrier) SH_LOCKED
 {
 	struct sh_peer *peer = qp->peer;
 
@@ -252,7 +252,7 @@ static void standby_tell_or_wait(struct sh_qp *qp, struct sh_carrier *carrier)
 	peer->keys_waiting++;
 }
 
-static void standby_keys_heard(struct sh_qp *qp)
+static void standby_keys_heard(struct sh_qp *qp) SH_LOCKED
 {
 	struct sh_carrier *carrier = qp->standby;
 
@@ -275,7 +275,7 @@ void sh_news_peer_keys_acked(struct sh_peer *peer)
 }
 
 /* While it was made the application took a right away, or gave one: see rights.c. */
-static const char *standby_outdated(const struct sh_standby_job *task)
+static const char *standby_outdated(const struct sh_standby_job *task) SH_LOCKED
 {
 	const struct ibv_qp_attr *now = &task->qp->app.attr;
 
@@ -288,7 +288,7 @@ static const char *standby_outdated(const struct sh_standby_job *task)
 }
 
 /* A closed connection destroys it with its carriers. */
-static void standby_made(struct sh_standby_job *task)
+static void standby_made(struct sh_standby_job *task) SH_LOCKED
 {
 	struct sh_qp *qp = task->qp;
 	struct sh_carrier *carrier = sh_carrier_find(qp, task->epoch);
@@ -325,7 +325,7 @@ static void standby_make_done(struct sh_job *job)
 	struct sh_standby_job *task = (struct sh_standby_job *)job;
 	struct sh_qp *qp = task->qp;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	if (!job->canceled && task->why)
 		standby_failed(qp, task->epoch, task->why);
 	else if (!job->canceled)
@@ -333,7 +333,7 @@ static void standby_make_done(struct sh_job *job)
 	if (task->ahead.qp)
 		SH_PARTS_TELL(standby.taken, qp, &task->ahead, task->real == task->ahead.qp);
 	sh_job_end(&qp->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 
@@ -433,7 +433,7 @@ static const char *standby_add(struct sh_qp *qp, struct sh_carrier *carrier)
 	}
 }
 
-static void standby_connected(struct sh_standby_job *task, struct sh_carrier *carrier)
+static void standby_connected(struct sh_standby_job *task, struct sh_carrier *carrier) SH_LOCKED
 {
 	struct sh_qp *qp = task->qp;
 
@@ -458,14 +458,14 @@ static void standby_connect_done(struct sh_job *job)
 	struct sh_qp *qp = task->qp;
 	struct sh_carrier *carrier;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	carrier = sh_carrier_find(qp, task->epoch);
 	if (carrier && carrier->qp == task->real)
 		carrier->prompt = !carrier->in_line;
 	if (!job->canceled && qp->conn_id && carrier && carrier->qp == task->real)
 		standby_connected(task, carrier);
 	sh_job_end(&qp->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 
@@ -482,14 +482,14 @@ void sh_standby_job_capture(struct sh_standby_job *task, struct sh_qp *qp)
 	task->tenant = sh_tenant_of(qp);
 }
 
-static void standby_ahead_unused(struct sh_qp *qp, const struct sh_standby_job *request)
+static void standby_ahead_unused(struct sh_qp *qp, const struct sh_standby_job *request) SH_LOCKED
 {
 	if (request->ahead.qp)
 		SH_PARTS_TELL(standby.taken, qp, &request->ahead, false);
 }
 
 static void standby_submit(struct sh_qp *qp, const struct sh_standby_job *request,
-			   void (*run)(struct sh_job *), void (*done)(struct sh_job *))
+			   void (*run)(struct sh_job *), void (*done)(struct sh_job *)) SH_LOCKED
 {
 	struct sh_standby_job *task = calloc(1, sizeof(*task));
 

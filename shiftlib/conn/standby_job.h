@@ -9,6 +9,7 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "shiftlib/base/locked.h"
 #include "shiftlib/base/worker.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/tenant.h"
@@ -39,10 +40,9 @@ struct sh_standby_job {
 };
 
 /*
- * Lock held: what the worker needs to know of the connection. Before: path, nic, and address
- * for connecting.
+ * What the worker needs to know of the connection. Before: path, nic, and address for connecting.
  */
-void sh_standby_job_capture(struct sh_standby_job *task, struct sh_qp *qp);
+void sh_standby_job_capture(struct sh_standby_job *task, struct sh_qp *qp) SH_LOCKED;
 /* job.fn: shadows of what the QP needs, the QP, INIT. Else `why`, and no QP is left. */
 void sh_standby_job_make(struct sh_job *job);
 

@@ -21,7 +21,7 @@
 
 /* Neither a word nor the library that posted it could tell whether it ran. */
 static bool stay_untold(const struct sh_qp *qp, const struct sp_request *info, uint32_t n,
-			uint32_t i)
+			uint32_t i) SH_LOCKED
 {
 	enum sp_fate fate;
 
@@ -32,7 +32,8 @@ static bool stay_untold(const struct sh_qp *qp, const struct sp_request *info, u
  * True if a request may not run again, and nobody could tell whether it ran: an atomic, or a
  * READ before a fenced request.
  */
-static bool stay_unrepeatable(const struct sh_qp *qp, const struct sp_request *info, uint32_t n)
+static bool stay_unrepeatable(const struct sh_qp *qp, const struct sp_request *info,
+			      uint32_t n) SH_LOCKED
 {
 	bool read = false;
 	uint32_t i;
@@ -46,7 +47,7 @@ static bool stay_unrepeatable(const struct sh_qp *qp, const struct sp_request *i
 	return false;
 }
 
-static void stay_check(struct sh_qp *qp, uint32_t number)
+static void stay_check(struct sh_qp *qp, uint32_t number) SH_LOCKED
 {
 	struct sc_event event = { .type = SC_EV_STAYS, .epoch = number };
 	struct sp_request *info;

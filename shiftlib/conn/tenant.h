@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "shiftlib/base/locked.h"
 
 struct sc_address;
 struct sh_carrier;
@@ -29,7 +30,7 @@ struct sh_tenant_place {
 	uint16_t pkey, vlan;
 };
 
-struct sh_tenant sh_tenant_of(const struct sh_qp *qp); /* lock held */
+struct sh_tenant sh_tenant_of(const struct sh_qp *qp) SH_LOCKED;
 /*
  * Finds the tenant's place on a NIC, on its worker; @own: a copy of the NIC's address. NULL, or
  * why a queue pair there would leave the tenant.
@@ -38,9 +39,9 @@ const char *sh_tenant_find(const struct sh_tenant *tenant, struct sh_nic *nic,
 			   const struct sh_address *own, struct sh_tenant_place *place);
 /* Compares a standby's two ends. NULL, or why they do not belong together. */
 const char *sh_tenant_differ(const struct sc_address *own, const struct sc_address *peer);
-/* Lock held: why a standby there is likely to be refused; NULL: nothing speaks against it. */
-const char *sh_tenant_doubt(const struct sh_qp *qp, const struct sh_nic *nic);
-/* Lock held: its NIC's table is another, and it is not where it was. */
-bool sh_tenant_left(const struct sh_qp *qp, const struct sh_carrier *carrier);
+/* Why a standby there is likely to be refused; NULL: nothing speaks against it. */
+const char *sh_tenant_doubt(const struct sh_qp *qp, const struct sh_nic *nic) SH_LOCKED;
+/* Its NIC's table is another, and it is not where it was. */
+bool sh_tenant_left(const struct sh_qp *qp, const struct sh_carrier *carrier) SH_LOCKED;
 
 #endif

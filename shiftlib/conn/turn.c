@@ -54,13 +54,13 @@ void sh_turn_waits_no_more(struct sh_qp *qp)
 }
 
 /* Ends turns that take too long: such moves go on, but keep nobody from beginning. */
-static void turns_expire(uint64_t now)
+static void turns_expire(uint64_t now) SH_LOCKED
 {
 	while (turns.n && turns_first(&turns.having)->paths.turn.since + TURN_NS <= now)
 		sh_turn_over(turns_first(&turns.having));
 }
 
-static void turns_run(uint64_t now)
+static void turns_run(uint64_t now) SH_LOCKED
 {
 	struct sh_qp *qp;
 

@@ -3,9 +3,9 @@
  * Ordered moves of many connections, when a NIC is drained or comes back, take turns. One that
  * moves stands still until its queue pair on the NIC that it leaves has stopped, and those stop
  * one after the other: if all began at once, each would stand still until the last was done. So
- * TURNS are on their way at a time, and the others carry their traffic meanwhile. A turn goes
- * on to the next after TURN_NS, whatever has become of the one that has it: it may be waiting
- * for a peer that is gone. Lock held.
+ * TURNS are on their way at a time, and the others carry their traffic meanwhile. A turn goes on
+ * to the next after TURN_NS, whatever has become of the one that has it: it may be waiting for a
+ * peer that is gone.
  */
 #ifndef SHIFTLIB_CONN_TURN_H
 #define SHIFTLIB_CONN_TURN_H
@@ -25,9 +25,10 @@ struct sh_turn {
 };
 
 /* May it begin? If not, its paths are looked at again when it may. */
-bool sh_turn_take(struct sh_qp *qp);
-void sh_turn_waits_no_more(struct sh_qp *qp); /* there is nothing that it would begin */
-void sh_turn_over(struct sh_qp *qp);	      /* the move has arrived, or ends */
+bool sh_turn_take(struct sh_qp *qp) SH_LOCKED;
+/* There is nothing that it would begin. */
+void sh_turn_waits_no_more(struct sh_qp *qp) SH_LOCKED;
+void sh_turn_over(struct sh_qp *qp) SH_LOCKED; /* the move has arrived, or ends */
 
 extern const struct sh_module sh_turns_module;
 

@@ -40,7 +40,7 @@ static bool user_left(const struct sh_qp *qp)
  * that cannot move: the event is their only sign. A connection whose peer has closed it when it had
  * moved lives on where it is, and knows of nothing.
  */
-static enum sh_user user_of(const struct sh_qp *qp)
+static enum sh_user user_of(const struct sh_qp *qp) SH_LOCKED
 {
 	if (sh_user_protected(qp))
 		return SH_USER_MASKED;

@@ -7,13 +7,14 @@
 #define SHIFTLIB_VERSION_H
 
 #include <stdint.h>
+#include "shiftlib/base/locked.h"
 
 #define SHIFT_VERSION_MARK "@(#)SHIFT "
 
 /* SHIFT_VERSION_MARK, then "0.1.0 protocol 4": of SHIFT, and of what two ends tell each other. */
 extern const char sh_version[];
 
-/* Why a peer with that protocol is refused. A constant. Lock held. */
-const char *sh_version_refusal(uint8_t protocol);
+/* Why a peer with that protocol is refused. A constant. */
+const char *sh_version_refusal(uint8_t protocol) SH_LOCKED;
 
 #endif

@@ -19,7 +19,6 @@
 #define LOOP_WORKERS 64
 
 struct sh_process sh = {
-	.lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP,
 	.devices_lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP,
 };
 
@@ -47,11 +46,13 @@ static struct {
 
 void sh_job_begin(struct sh_busy *busy)
 {
+	sh_lock_assert_held();
 	busy->jobs++;
 }
 
 void sh_job_end(struct sh_busy *busy)
 {
+	sh_lock_assert_held();
 	if (!--busy->jobs)
 		pthread_cond_broadcast(&sh.idle);
 }
@@ -59,12 +60,12 @@ void sh_job_end(struct sh_busy *busy)
 void sh_job_lock(void)
 {
 	sh_thread_urgent();
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 }
 
 void sh_job_unlock(void)
 {
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	sh_thread_ordinary();
 }
 
@@ -78,6 +79,7 @@ void sh_jobs_hurry(const struct sh_busy *busy)
 {
 	uint32_t i;
 
+	sh_lock_assert_held();
 	for (i = 0; busy->jobs && i < loop.n_workers; i++)
 		sh_worker_hurry(loop.workers[i]);
 }
@@ -86,14 +88,14 @@ void sh_wait_idle(struct sh_busy *busy)
 {
 	sh_jobs_hurry(busy);
 	while (busy->jobs)
-		pthread_cond_wait(&sh.idle, &sh.lock);
+		sh_lock_wait(&sh.idle);
 }
 
 void sh_wait_some(uint64_t ns)
 {
 	struct timespec until = sh_until(ns);
 
-	pthread_cond_timedwait(&sh.idle, &sh.lock, &until);
+	sh_lock_wait_until(&sh.idle, &until);
 }
 
 /* ---- waking the thread ---------------------------------------------------------------------- */
@@ -145,6 +147,7 @@ static void loop_arm_at(uint64_t at)
 
 void sh_wake_at(uint64_t at)
 {
+	sh_lock_assert_held();
 	if (at && !sh_awake() && (!loop.armed_at || at < loop.armed_at))
 		loop_arm_at(at);
 }
@@ -235,13 +238,13 @@ static void loop_read_counter(void *fd)
 static struct sh_handler loop_mail_handler = { loop_read_counter, &loop.mail_fd };
 static struct sh_handler loop_timer_handler = { loop_read_counter, &loop.timer_fd };
 
-static void loop_note_late(uint64_t now)
+static void loop_note_late(uint64_t now) SH_LOCKED
 {
 	if (loop.armed_at && loop.armed_at != LOOP_AWAKE && now > loop.armed_at)
 		sh_starved_note(loop.slept_at, loop.armed_at, now);
 }
 
-static void loop_wake(uint64_t now)
+static void loop_wake(uint64_t now) SH_LOCKED
 {
 	loop_note_late(now);
 	atomic_store(&loop.awake_at, now);
@@ -257,13 +260,13 @@ static void *loop_main(void *arg)
 	sh.real->thread_inside();
 	sh_crash_thread_begin();
 	sh_thread_urgent();
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	while (!sh.stopping) {
 		loop_before_sleep();
-		pthread_mutex_unlock(&sh.lock);
+		sh_unlock();
 		sh_thread_fair();
 		n = epoll_wait(loop.epoll_fd, events, LOOP_EVENTS, -1);
-		pthread_mutex_lock(&sh.lock);
+		sh_lock();
 		loop_wake(sh_now_ns());
 		for (i = 0; i < n; i++) {
 			struct sh_handler *handler = events[i].data.ptr;
@@ -274,7 +277,7 @@ static void *loop_main(void *arg)
 		loop_run();
 	}
 	loop_heard(); /* results that workers left before they could see sh.stopping */
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	sh_crash_thread_end();
 	return NULL;
 }

@@ -3,10 +3,8 @@
  * The process and its one background thread: what it waits for (file descriptors, timers, a
  * kick), the lock, and objects that jobs hold.
  *
- * One lock, sh.lock, guards every object of shiftlib but where a field says otherwise. It is
- * never taken on the data path and never held over a verb that may block: such verbs run on the
- * worker of their NIC (worker.h). An object with a job under way has jobs > 0, and is not freed
- * before that is 0 (sh_wait_idle). Order: sh.lock before the engine's queue locks.
+ * Verbs that may block run without the lock, on the worker of their NIC (worker.h). An object with
+ * a job under way has jobs > 0, and is not freed before that is 0 (sh_wait_idle).
  */
 #ifndef SHIFTLIB_LOOP_H
 #define SHIFTLIB_LOOP_H
@@ -17,6 +15,7 @@
 #include <stdint.h>
 #include "shiftlib/base/config.h"
 #include "shiftlib/base/list.h"
+#include "shiftlib/base/lock.h"
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/thread.h"
 #include "shiftlib/base/util.h"
@@ -56,12 +55,10 @@ struct sh_module {
 
 /* The state that every part needs of the process. */
 struct sh_process {
-	/* Error-checking, so that a forking thread learns whether it is the owner: process.c. */
-	pthread_mutex_t lock;
 	pthread_cond_t idle; /* some busy.jobs became 0 */
 	/*
 	 * The lock around the distribution's list of devices, whose own lock a child must not
-	 * inherit from one of our threads. Taken behind `lock`.
+	 * inherit from one of our threads. Taken behind sh_lock().
 	 */
 	pthread_mutex_t devices_lock;
 	const struct shift_real *real;
@@ -78,8 +75,8 @@ extern struct sh_process sh;
  * lives as long as the process.
  */
 void sh_loop_register(const struct sh_module *const *modules, uint32_t n);
-void sh_loop_reset(void); /* the loop itself, and all modules: see sh_module.reset */
-int sh_start(void);	  /* lock held: starts the background thread at first use */
+void sh_loop_reset(void);     /* the loop itself, and all modules: see sh_module.reset */
+int sh_start(void) SH_LOCKED; /* starts the background thread at first use */
 /*
  * Ends the thread, at exit, with sh.stopping set; lock not held. Waits for it, timeout_ns at
  * most.
@@ -88,31 +85,31 @@ void sh_loop_end(uint64_t timeout_ns);
 
 void sh_kick(void); /* makes the background thread look at its timers again */
 /*
- * Lock held: the thread looks at this time at the latest (0: never). The caller sets the alarm:
- * to wake the thread only for that costs both of them more.
+ * The thread looks at this time at the latest (0: never). The caller sets the alarm: to wake the
+ * thread only for that costs both of them more.
  */
-void sh_wake_at(uint64_t at);
-bool sh_awake(void); /* lock held; true: the thread arms its alarm anew before it sleeps */
+void sh_wake_at(uint64_t at) SH_LOCKED;
+bool sh_awake(void) SH_LOCKED; /* true: the thread arms its alarm anew before it sleeps */
 /*
  * Returns for how long the background thread has not done what is due: it was kicked, its alarm
  * rang, or it has been in one round since then. Any thread, no lock.
  */
 uint64_t sh_loop_late_ns(uint64_t now);
-uint64_t sh_loop_rounds(void);		 /* number of rounds ended; any thread, no lock */
-void sh_wait_idle(struct sh_busy *busy); /* lock held; waits until no job holds the object */
-void sh_jobs_hurry(
-	const struct sh_busy *busy); /* lock held; somebody waits for those that hold it */
-/* Lock held: waits until some job has left its object, or for so long. */
-void sh_wait_some(uint64_t ns);
-void sh_job_begin(struct sh_busy *busy); /* lock held */
-void sh_job_end(struct sh_busy *busy);	 /* lock held */
+uint64_t sh_loop_rounds(void);			  /* number of rounds ended; any thread, no lock */
+void sh_wait_idle(struct sh_busy *busy) SH_DROPS; /* waits until no job holds the object */
+/* Somebody waits for those that hold it. */
+void sh_jobs_hurry(const struct sh_busy *busy) SH_LOCKED;
+/* Waits until some job has left its object, or for so long. */
+void sh_wait_some(uint64_t ns) SH_DROPS;
+void sh_job_begin(struct sh_busy *busy) SH_LOCKED;
+void sh_job_end(struct sh_busy *busy) SH_LOCKED;
 /* Take and release the lock in a job that is not urgent: whoever waits for the lock is. */
-void sh_job_lock(void);
-void sh_job_unlock(void);
+void sh_job_lock(void) SH_ACQUIRES;
+void sh_job_unlock(void) SH_RELEASES;
 int sh_loop_add(int fd, struct sh_handler *handler); /* waits for EPOLLIN */
 int sh_loop_wait_output(int fd, struct sh_handler *handler);
 void sh_loop_remove(int fd);
-/* Workers whose jobs hold objects, so that sh_wait_idle() can hurry them. Lock held. */
-void sh_loop_worker(struct sh_worker *worker);
+/* Workers whose jobs hold objects, so that sh_wait_idle() can hurry them. */
+void sh_loop_worker(struct sh_worker *worker) SH_LOCKED;
 
 #endif

@@ -62,7 +62,7 @@ void sh_setup_end(void)
 	sh_wake_at(sh_now_ns());
 }
 
-static void setup_run(uint64_t now)
+static void setup_run(uint64_t now) SH_LOCKED
 {
 	if (!setup.since)
 		return;

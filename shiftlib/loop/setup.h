@@ -2,7 +2,7 @@
 /*
  * The application's set-up: it makes and connects queue pairs, one after the other. SHIFT makes
  * things ahead of need only when the set-up pauses, as that would take cores and locks away from
- * it. Lock held.
+ * it.
  */
 #ifndef SHIFTLIB_SETUP_H
 #define SHIFTLIB_SETUP_H
@@ -10,12 +10,12 @@
 #include <stdbool.h>
 #include "shiftlib/loop/loop.h"
 
-bool sh_setup_on(void);
+bool sh_setup_on(void) SH_LOCKED;
 /* an application's command that begins the set-up, or goes on with it */
-void sh_setup_command(void);
-void sh_setup_also(void); /* a command that goes on with a set-up, if one is on */
+void sh_setup_command(void) SH_LOCKED;
+void sh_setup_also(void) SH_LOCKED; /* a command that goes on with a set-up, if one is on */
 /* ends the set-up, as something is needed now: the background thread makes it */
-void sh_setup_end(void);
+void sh_setup_end(void) SH_LOCKED;
 
 extern const struct sh_module sh_setup_module;
 

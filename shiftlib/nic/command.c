@@ -22,7 +22,7 @@ static void command_run(struct sh_job *job)
 	command->run(command);
 }
 
-static void command_over_locked(struct sh_command *command)
+static void command_over_locked(struct sh_command *command) SH_LOCKED
 {
 	command->under_way = false;
 	sh_job_end(command->waiting);
@@ -32,9 +32,9 @@ static void command_done(struct sh_job *job)
 {
 	if (job->canceled)
 		command_run(job);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	command_over_locked((struct sh_command *)job);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
 bool sh_command_send(struct sh_command *command, struct sh_busy *waiting)
@@ -51,9 +51,9 @@ bool sh_command_send(struct sh_command *command, struct sh_busy *waiting)
 
 void sh_command_here(struct sh_command *command)
 {
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	command->run(command);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 }
 
 void sh_command_give(struct sh_command *command, struct sh_busy *waiting)
@@ -63,7 +63,7 @@ void sh_command_give(struct sh_command *command, struct sh_busy *waiting)
 }
 
 /* Looks after one command. False: its NIC does not obey. */
-static bool command_poll(struct sh_command *command)
+static bool command_poll(struct sh_command *command) SH_DROPS
 {
 	uint64_t now = sh_now_ns();
 

@@ -3,6 +3,7 @@
 #ifndef SHIFTLIB_COMMAND_H
 #define SHIFTLIB_COMMAND_H
 
+#include "shiftlib/base/locked.h"
 #include "shiftlib/nic/nic.h"
 
 /* A command, never on a stack: the waiting thread may give it up. */
@@ -16,22 +17,20 @@ struct sh_command {
 };
 
 /*
- * Sends a command. Lock held. True: under way, to be awaited. False: the NIC's worker takes no
- * more, so the caller does command->run() with the lock not held.
+ * Sends a command. True: under way, to be awaited. False: the NIC's worker takes no more, so the
+ * caller does command->run() with the lock not held.
  */
-bool sh_command_send(struct sh_command *command, struct sh_busy *waiting);
-/* Gives the command in the caller's thread. Lock held, given up meanwhile. */
-void sh_command_here(struct sh_command *command);
+bool sh_command_send(struct sh_command *command, struct sh_busy *waiting) SH_LOCKED;
+/* Gives the command in the caller's thread. */
+void sh_command_here(struct sh_command *command) SH_DROPS;
+/* Sends the command or, if that cannot be, returns when it is over. */
+void sh_command_give(struct sh_command *command, struct sh_busy *waiting) SH_DROPS;
 /*
- * Sends the command or, if that cannot be, returns when it is over. Lock held, may be given up
- * meanwhile.
+ * Waits for commands. True: all that wait on `waiting` are over. False: the NIC of one does not
+ * obey; that command stays under way, with its struct and waiting, until sh_wait_idle(waiting)
+ * returns.
  */
-void sh_command_give(struct sh_command *command, struct sh_busy *waiting);
-/*
- * Waits for commands. Lock held, given up meanwhile. True: all that wait on `waiting` are over.
- * False: the NIC of one does not obey; that command stays under way, with its struct and waiting,
- * until sh_wait_idle(waiting) returns.
- */
-bool sh_commands_await(struct sh_command *const *commands, uint32_t n, struct sh_busy *waiting);
+bool sh_commands_await(struct sh_command *const *commands, uint32_t n,
+		       struct sh_busy *waiting) SH_DROPS;
 
 #endif

@@ -31,7 +31,7 @@ static bool cut_matters(const struct sh_nic *nic)
 	return (nic->fatal || nic->sick) && nic->cut.fd >= 0 && !nic->cut.off;
 }
 
-static void cut_seen(struct sh_nic *nic, bool off)
+static void cut_seen(struct sh_nic *nic, bool off) SH_LOCKED
 {
 	if (!off) {
 		sh_log(SH_LOG_DEBUG, "%s: it reaches memory", nic->name);
@@ -55,7 +55,7 @@ static void cut_done(struct sh_job *job)
 	struct cut_job *task = (struct cut_job *)job;
 	struct sh_nic *nic = task->nic;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	nic->cut.asked = false;
 	if (!job->canceled && task->incarnation == nic->incarnation && cut_matters(nic)) {
 		nic->cut.seen = true;
@@ -65,7 +65,7 @@ static void cut_done(struct sh_job *job)
 	}
 	sh_job_end(&nic->busy);
 	sh_kick();
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 

@@ -12,7 +12,7 @@
 #include "shiftlib/nic/internal.h"
 #include "shiftlib/nic/yield.h"
 
-static void give_note(struct sh_nic *nic)
+static void give_note(struct sh_nic *nic) SH_LOCKED
 {
 	sh_yield_pause(nic, true);
 	nic->yield.closed = true;
@@ -52,11 +52,11 @@ static void give_rest_done(struct sh_job *job)
 {
 	struct nic_job *task = (struct nic_job *)job;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	task->nic->asked = false;
 	sh_news_nic_changed(task->nic);
 	sh_job_end(&task->nic->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 
@@ -85,7 +85,7 @@ static void give_wake_done(struct sh_job *job)
 	struct nic_job *task = (struct nic_job *)job;
 	struct sh_nic *nic = task->nic;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	nic->asked = false;
 	if (task->ret || job->canceled) {
 		sh_nic_give_again(nic);
@@ -97,7 +97,7 @@ static void give_wake_done(struct sh_job *job)
 	}
 	sh_job_end(&nic->busy);
 	sh_kick();
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 

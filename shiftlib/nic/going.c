@@ -40,7 +40,7 @@ void sh_nic_going_watch(struct sh_nic *nic)
 }
 
 /* Empties the NIC; more than once, as lost standbys go by their own jobs. */
-static void going_empty(struct sh_nic *nic)
+static void going_empty(struct sh_nic *nic) SH_LOCKED
 {
 	nic->removal.look_at = sh_now_ns() + GOING_EMPTY_NS;
 	sh_news_nic_empty(nic);

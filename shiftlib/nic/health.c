@@ -55,7 +55,7 @@ void sh_nic_obeys(struct sh_nic *nic)
 }
 
 /* Takes the NIC as lost: nothing that is open on it will ever work again. */
-static void nic_lost(struct sh_nic *nic, enum sh_event_cause cause)
+static void nic_lost(struct sh_nic *nic, enum sh_event_cause cause) SH_LOCKED
 {
 	if (nic->fatal)
 		return;
@@ -69,7 +69,7 @@ static void nic_lost(struct sh_nic *nic, enum sh_event_cause cause)
 	sh_nic_poll_soon(nic);
 }
 
-static void nic_dead(struct sh_nic *nic, enum sh_event_cause cause, const char *how)
+static void nic_dead(struct sh_nic *nic, enum sh_event_cause cause, const char *how) SH_LOCKED
 {
 	if (!nic->fatal)
 		sh_log(SH_LOG_WARN, "%s: %s; not used until it is back", nic->name, how);
@@ -110,7 +110,7 @@ void sh_nic_set_address(struct sh_nic *nic, const struct sh_address *address, bo
  * Takes an answer, so the NIC obeys. A NIC that hangs holds this job up, and is asked when that is
  * over.
  */
-static void nic_answered(struct sh_nic *nic, const struct sh_address *address)
+static void nic_answered(struct sh_nic *nic, const struct sh_address *address) SH_LOCKED
 {
 	bool was_down = nic->port_down;
 
@@ -129,7 +129,7 @@ static void nic_ask_done(struct sh_job *job)
 	struct nic_job *task = (struct nic_job *)job;
 	struct sh_nic *nic = task->nic;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	nic->asked = false;
 	sh_hang_answered(&nic->hang, &sh.config.hang, sh_now_ns());
 	if (nic->fatal)
@@ -142,7 +142,7 @@ static void nic_ask_done(struct sh_job *job)
 		sh_nic_poll_soon(nic);
 	sh_job_end(&nic->busy);
 	sh_kick();
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 
@@ -172,7 +172,7 @@ void sh_nic_control_readable(void *arg)
 	sh_news_nic_changed(nic);
 }
 
-static void nic_port_event(struct sh_nic *nic, enum ibv_event_type type)
+static void nic_port_event(struct sh_nic *nic, enum ibv_event_type type) SH_LOCKED
 {
 	nic->gid.valid = false;
 	if (type == IBV_EVENT_PORT_ERR) {
@@ -220,7 +220,7 @@ void sh_nic_fatal(struct sh_nic *nic)
 		nic_dead(nic, SH_CAUSE_FATAL, "the device reported a fatal error");
 }
 
-static void nic_event(struct sh_nic *nic, const struct ibv_async_event *event)
+static void nic_event(struct sh_nic *nic, const struct ibv_async_event *event) SH_LOCKED
 {
 	switch ((int)event->event_type) {
 	case IBV_EVENT_DEVICE_FATAL:
@@ -242,7 +242,7 @@ static void nic_event(struct sh_nic *nic, const struct ibv_async_event *event)
 	}
 }
 
-static void nic_read_events(struct sh_nic *nic)
+static void nic_read_events(struct sh_nic *nic) SH_LOCKED
 {
 	struct ibv_async_event event;
 	int budget = 64;

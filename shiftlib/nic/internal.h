@@ -3,6 +3,7 @@
 #ifndef SHIFTLIB_NIC_INTERNAL_H
 #define SHIFTLIB_NIC_INTERNAL_H
 
+#include "shiftlib/base/locked.h"
 #include "shiftlib/nic/nic.h"
 
 #define NIC_PORT 1
@@ -29,39 +30,40 @@ struct nic_job {
 
 /* open.c: gives a job to the NIC's worker. Returns NULL, or the reason why not. */
 const char *sh_nic_submit(struct sh_nic *nic, void (*run)(struct sh_job *),
-			  void (*done)(struct sh_job *));
-void sh_nic_reopen(struct sh_nic *nic);
+			  void (*done)(struct sh_job *)) SH_LOCKED;
+void sh_nic_reopen(struct sh_nic *nic) SH_LOCKED;
 
 void sh_nic_ask_run(struct sh_job *job);
 /* health.c. closed: no earlier path leads there. */
-void sh_nic_set_address(struct sh_nic *nic, const struct sh_address *address, bool closed);
-void sh_nic_poll_soon(struct sh_nic *nic); /* look at a dead or sick NIC */
-void sh_nic_control_readable(void *nic);
-void sh_nic_async_readable(void *nic);
+void sh_nic_set_address(struct sh_nic *nic, const struct sh_address *address,
+			bool closed) SH_LOCKED;
+void sh_nic_poll_soon(struct sh_nic *nic) SH_LOCKED; /* look at a dead or sick NIC */
+void sh_nic_control_readable(void *nic) SH_LOCKED;
+void sh_nic_async_readable(void *nic) SH_LOCKED;
 
 /* cut.c. begin: the NIC is dead, or sick. look: its time has come. */
-void sh_nic_cut_begin(struct sh_nic *nic);
-void sh_nic_cut_poll(struct sh_nic *nic);
+void sh_nic_cut_begin(struct sh_nic *nic) SH_LOCKED;
+void sh_nic_cut_poll(struct sh_nic *nic) SH_LOCKED;
 
 /* going.c. watch: the NIC has been opened. look: its time has come. */
-void sh_nic_going_watch(struct sh_nic *nic);
-void sh_nic_going_poll(struct sh_nic *nic);
-void sh_nic_taken(struct sh_nic *nic); /* health.c: the device is going */
+void sh_nic_going_watch(struct sh_nic *nic) SH_LOCKED;
+void sh_nic_going_poll(struct sh_nic *nic) SH_LOCKED;
+void sh_nic_taken(struct sh_nic *nic) SH_LOCKED; /* health.c: the device is going */
 
 /*
  * give.c. look: true if the NIC is closed as the job needed the room; then it is looked after.
  * again: there was no room.
  */
-bool sh_nic_give_poll(struct sh_nic *nic);
-void sh_nic_give_again(struct sh_nic *nic);
+bool sh_nic_give_poll(struct sh_nic *nic) SH_LOCKED;
+void sh_nic_give_again(struct sh_nic *nic) SH_LOCKED;
 
 /* partition.c: the port's table has changed. */
-void sh_nic_pkeys_ask(struct sh_nic *nic);
+void sh_nic_pkeys_ask(struct sh_nic *nic) SH_LOCKED;
 
 /* vlan.c: the NIC has been opened. */
-void sh_nic_vlan_ask(struct sh_nic *nic);
+void sh_nic_vlan_ask(struct sh_nic *nic) SH_LOCKED;
 
 /* link.c: finds its own interface, and the state of that. The NIC is open. */
-void sh_nic_link_find(struct sh_nic *nic);
+void sh_nic_link_find(struct sh_nic *nic) SH_LOCKED;
 
 #endif

@@ -16,7 +16,7 @@ static void link_count(struct sh_nic *nic)
 		nic->ifdowns = state.downs;
 }
 
-static void link_changed(void *arg, int ifindex, bool running)
+static void link_changed(void *arg, int ifindex, bool running) SH_LOCKED
 {
 	uint32_t i;
 

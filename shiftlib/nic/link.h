@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "shiftlib/base/locked.h"
 
 struct sh_nic;
 
@@ -17,8 +18,8 @@ struct sh_link_mark {
 	uint32_t downs;
 };
 
-/* Sets a mark that is not set, without a look, so it may be of an earlier time. Lock held. */
-void sh_nic_link_mark(const struct sh_nic *nic, struct sh_link_mark *mark);
+/* Sets a mark that is not set, without a look, so it may be of an earlier time. */
+void sh_nic_link_mark(const struct sh_nic *nic, struct sh_link_mark *mark) SH_LOCKED;
 /*
  * True if the link is down, or was since the mark: the kernel is asked, which waits for nobody.
  * False also if that cannot be known.

@@ -234,7 +234,7 @@ void sh_nic_drain(struct sh_nic *nic, bool on)
 }
 
 /* Looks whether a dead or sick NIC is back. */
-static void nic_poll(struct sh_nic *nic)
+static void nic_poll(struct sh_nic *nic) SH_LOCKED
 {
 	nic->look_at = 0;
 	if (nic->asked || sh_nic_give_poll(nic))
@@ -245,7 +245,7 @@ static void nic_poll(struct sh_nic *nic)
 		sh_nic_reopen(nic);
 }
 
-static void nics_run(uint64_t now)
+static void nics_run(uint64_t now) SH_LOCKED
 {
 	uint32_t i;
 

@@ -167,42 +167,43 @@ static inline struct sp_dev *sh_nic_dev(const struct sh_nic *nic,
 	return NULL;
 }
 
-int sh_nics_load(void); /* lock held; reads devices and backups once */
+int sh_nics_load(void) SH_LOCKED; /* reads devices and backups once */
 struct sh_nic *sh_nic_by_name(const char *name);
-struct sh_nic *sh_nic_by_place(const char *name); /* lock held; by the device of that name now */
-void sh_nic_open(struct sh_nic *nic);		  /* lock held; in the background */
-bool sh_nic_usable(const struct sh_nic *nic);	  /* for control messages */
-bool sh_nic_up(const struct sh_nic *nic);	  /* usable for traffic: the NIC obeys, too */
+struct sh_nic *sh_nic_by_place(const char *name) SH_LOCKED; /* by the device of that name now */
+void sh_nic_open(struct sh_nic *nic) SH_LOCKED;		    /* in the background */
+bool sh_nic_usable(const struct sh_nic *nic);		    /* for control messages */
+bool sh_nic_up(const struct sh_nic *nic); /* usable for traffic: the NIC obeys, too */
 /*
  * Tries NICs: those that returned no command lately get one, and have a while to return it; then
- * sh_nic_prompt() tells. Lock held, given up meanwhile.
+ * sh_nic_prompt() tells.
  */
-void sh_nics_try(struct sh_nic *const *nics, uint32_t n);
-/*
- * True if the NIC has returned a command since then, one of ours if there was none. Lock held,
- * given up meanwhile.
- */
-bool sh_nic_tried(struct sh_nic *nic, uint64_t since);
-bool sh_nic_prompt(const struct sh_nic *nic); /* up, and no command of it takes long now */
-void sh_nic_sick(struct sh_nic *nic);
-void sh_nic_fatal(struct sh_nic *nic); /* called by a context of its present incarnation */
-/* Count an object made on an incarnation, from hold to release; lock held. */
-void sh_nic_hold(struct sh_nic *nic, uint32_t incarnation);
-void sh_nic_release(struct sh_nic *nic, uint32_t incarnation);
-void sh_nic_obeys(struct sh_nic *nic);		/* not sick any more */
-void sh_nic_drain(struct sh_nic *nic, bool on); /* the operator's order */
+void sh_nics_try(struct sh_nic *const *nics, uint32_t n) SH_DROPS;
+/* True if the NIC has returned a command since then, one of ours if there was none. */
+bool sh_nic_tried(struct sh_nic *nic, uint64_t since) SH_DROPS;
+/* Up, and no command of it takes long now. */
+bool sh_nic_prompt(const struct sh_nic *nic) SH_LOCKED;
+void sh_nic_sick(struct sh_nic *nic) SH_LOCKED;
+/* Called by a context of its present incarnation. */
+void sh_nic_fatal(struct sh_nic *nic) SH_LOCKED;
+/* Count an object made on an incarnation, from hold to release. */
+void sh_nic_hold(struct sh_nic *nic, uint32_t incarnation) SH_LOCKED;
+void sh_nic_release(struct sh_nic *nic, uint32_t incarnation) SH_LOCKED;
+void sh_nic_obeys(struct sh_nic *nic) SH_LOCKED;	  /* not sick any more */
+void sh_nic_drain(struct sh_nic *nic, bool on) SH_LOCKED; /* the operator's order */
 /* Drains by a judgment, or ends that. */
-void sh_nic_avoid(struct sh_nic *nic, enum sh_drain by, bool on);
+void sh_nic_avoid(struct sh_nic *nic, enum sh_drain by, bool on) SH_LOCKED;
 /* Asks the device; lock not held. */
 bool sh_device_gone(struct ibv_context *context);
-void sh_nic_ask(struct sh_nic *nic); /* asks by a harmless command, and takes the answer */
+/* Asks by a harmless command, and takes the answer. */
+void sh_nic_ask(struct sh_nic *nic) SH_LOCKED;
 /*
  * vlan.c: takes the VLAN of a connection to be introduced. False: addresses are being found; see
  * news.h, opened.
  */
-bool sh_nics_on_vlan(uint16_t vlan);
-void sh_nic_link(struct sh_nic *nic, bool running);
-void sh_nic_emptied(struct sh_nic *nic); /* lock held, on its worker; idle objects there are gone */
+bool sh_nics_on_vlan(uint16_t vlan) SH_LOCKED;
+void sh_nic_link(struct sh_nic *nic, bool running) SH_LOCKED;
+/* On its worker; idle objects there are gone. */
+void sh_nic_emptied(struct sh_nic *nic) SH_LOCKED;
 
 extern const struct sh_module sh_nics_module;
 

@@ -19,9 +19,9 @@ static bool nic_is_device(const struct sh_nic *nic, const char *name)
 {
 	bool is;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	is = sh_nic_by_place(name) == nic;
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return is;
 }
 
@@ -155,7 +155,7 @@ static void nic_open_run(struct sh_job *job)
 		sh_control_address(task->made.control, &task->address);
 }
 
-static bool nic_worker(struct sh_worker **worker, const char *name)
+static bool nic_worker(struct sh_worker **worker, const char *name) SH_LOCKED
 {
 	if (*worker)
 		return true;
@@ -165,7 +165,7 @@ static bool nic_worker(struct sh_worker **worker, const char *name)
 	return *worker;
 }
 
-static bool nic_workers(struct sh_nic *nic)
+static bool nic_workers(struct sh_nic *nic) SH_LOCKED
 {
 	return nic_worker(&nic->prompt, nic->name) && nic_worker(&nic->worker, nic->name);
 }
@@ -194,7 +194,7 @@ const char *sh_nic_submit(struct sh_nic *nic, void (*run)(struct sh_job *),
 
 /* ---- opened, and opened again --------------------------------------------------------------- */
 
-static void nic_install(struct sh_nic *nic, const struct nic_parts *parts)
+static void nic_install(struct sh_nic *nic, const struct nic_parts *parts) SH_LOCKED
 {
 	nic->ctx = parts->ctx;
 	nic->removal = (struct sh_removal){ 0 };
@@ -231,7 +231,8 @@ static void nic_renamed(struct sh_nic *nic, const char *name)
 	snprintf(nic->name, sizeof(nic->name), "%s", name);
 }
 
-static void nic_open_finish(struct sh_nic *nic, const struct nic_job *task, const char *why)
+static void nic_open_finish(struct sh_nic *nic, const struct nic_job *task,
+			    const char *why) SH_LOCKED
 {
 	nic->why = why;
 	nic->state = why ? SH_NIC_FAILED : SH_NIC_OPEN;
@@ -253,11 +254,11 @@ static void nic_open_done(struct sh_job *job)
 {
 	struct nic_job *task = (struct nic_job *)job;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	task->nic->asked = false;
 	nic_open_finish(task->nic, task, job->canceled ? "SHIFT is ending" : task->why);
 	sh_job_end(&task->nic->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 
@@ -360,7 +361,7 @@ static void nic_retire(struct sh_nic *nic)
 		nic_close_past(nic, &nic->past);
 }
 
-static void nic_close_present(struct sh_nic *nic)
+static void nic_close_present(struct sh_nic *nic) SH_LOCKED
 {
 	sh_loop_remove(nic->ctx->async_fd);
 	sh_news_nic_closing(nic); /* before the control QP that their paths lead from */
@@ -383,7 +384,7 @@ void sh_nic_emptied(struct sh_nic *nic)
 }
 
 /* Takes a device that is back and open. */
-static void nic_reopened(struct sh_nic *nic, const struct nic_job *task)
+static void nic_reopened(struct sh_nic *nic, const struct nic_job *task) SH_LOCKED
 {
 	if (nic->ctx)
 		nic_close_present(nic);
@@ -409,7 +410,7 @@ static void nic_reopen_done(struct sh_job *job)
 	struct nic_job *task = (struct nic_job *)job;
 	struct sh_nic *nic = task->nic;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	nic->asked = false;
 	if ((task->why || job->canceled) && nic->yield.closed)
 		sh_nic_give_again(nic);
@@ -419,7 +420,7 @@ static void nic_reopen_done(struct sh_job *job)
 		nic_reopened(nic, task);
 	sh_job_end(&nic->busy);
 	sh_kick();
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 

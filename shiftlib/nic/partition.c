@@ -31,7 +31,7 @@ static void pkeys_done(struct sh_job *job)
 	struct pkeys_job *task = (struct pkeys_job *)job;
 	struct sh_nic *nic = task->nic;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	if (!job->canceled && task->pkeys.n && !pkeys_equal(&task->pkeys, &nic->tenant.pkeys)) {
 		sh_log(SH_LOG_WARN, "%s: its partition table (P_Keys) has changed", nic->name);
 		nic->tenant.pkeys = task->pkeys;
@@ -39,7 +39,7 @@ static void pkeys_done(struct sh_job *job)
 		sh_kick();
 	}
 	sh_job_end(&nic->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 

@@ -30,11 +30,11 @@ static void try_done(struct sh_job *job)
 {
 	struct try_job *task = (struct try_job *)job;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	sh_nic_release(task->nic, task->incarnation);
 	sh_job_end(&task->nic->busy);
 	pthread_cond_broadcast(&sh.idle);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 
@@ -50,7 +50,7 @@ static bool try_trusted(const struct sh_nic *nic, uint64_t since)
 	return !sh_nic_up(nic) || !nic->worker || !nic->prompt || try_returned(nic) >= since;
 }
 
-static void try_begin(struct sh_nic *nic)
+static void try_begin(struct sh_nic *nic) SH_LOCKED
 {
 	struct try_job *task = calloc(1, sizeof(*task));
 
@@ -80,7 +80,7 @@ bool sh_nic_tried(struct sh_nic *nic, uint64_t since)
 	return sh_nic_up(nic) && try_trusted(nic, since);
 }
 
-static bool try_all_trusted(struct sh_nic *const *nics, uint32_t n, uint64_t since)
+static bool try_all_trusted(struct sh_nic *const *nics, uint32_t n, uint64_t since) SH_LOCKED
 {
 	uint32_t i;
 

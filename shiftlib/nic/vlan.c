@@ -38,7 +38,7 @@ static void vlan_done(struct sh_job *job)
 	struct vlan_job *task = (struct vlan_job *)job;
 	struct sh_nic *nic = task->nic;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	nic->tenant.vlan_asked = false;
 	if (task->answered && !job->canceled)
 		sh_nic_set_address(nic, &task->address, false);
@@ -49,7 +49,7 @@ static void vlan_done(struct sh_job *job)
 		       nic->name, task->vlan);
 	sh_news_nic_opened(nic);
 	sh_job_end(&nic->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 

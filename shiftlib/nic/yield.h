@@ -4,24 +4,24 @@
 #define SHIFTLIB_NIC_YIELD_H
 
 #include <stdbool.h>
+#include "shiftlib/base/locked.h"
 
 struct sh_nic;
 
-/* Begins a pause. Lock held. all: not only for queue pairs. */
-void sh_yield_pause(struct sh_nic *nic, bool all);
-void sh_yield_pause_anew(struct sh_nic *nic); /* repeats the last pause from now on */
-void sh_yield_end(struct sh_nic *nic);	      /* traffic needs the NIC */
+/* Begins a pause. all: not only for queue pairs. */
+void sh_yield_pause(struct sh_nic *nic, bool all) SH_LOCKED;
+void sh_yield_pause_anew(struct sh_nic *nic) SH_LOCKED; /* repeats the last pause from now on */
+void sh_yield_end(struct sh_nic *nic) SH_LOCKED;	/* traffic needs the NIC */
 
 bool sh_yields(const struct sh_nic *nic); /* no standby is made there now; any thread */
 bool sh_yields_memory(const struct sh_nic *nic);
 extern const char sh_yield_why[];
 
 /*
- * give.c: closes SHIFT's own objects there, in the background, until the pause is over. Lock held.
- * False: they are needed, or none is open. control: only the control queue pair gives its memory
- * back.
+ * give.c: closes SHIFT's own objects there, in the background, until the pause is over. False:
+ * they are needed, or none is open. control: only the control queue pair gives its memory back.
  */
-bool sh_nic_give_back(struct sh_nic *nic);
-bool sh_nic_give_control_back(struct sh_nic *nic);
+bool sh_nic_give_back(struct sh_nic *nic) SH_LOCKED;
+bool sh_nic_give_control_back(struct sh_nic *nic) SH_LOCKED;
 
 #endif

@@ -74,7 +74,7 @@ void sh_alone_remove(struct sh_pd *pd, enum sh_alone kind)
 
 /* ---- keys by DEVX --------------------------------------------------------------------------- */
 
-static void key_add(struct sh_pd *pd, uint32_t object)
+static void key_add(struct sh_pd *pd, uint32_t object) SH_LOCKED
 {
 	struct devx_key *key = malloc(sizeof(*key));
 
@@ -87,7 +87,7 @@ static void key_add(struct sh_pd *pd, uint32_t object)
 	sh_alone_add(pd, SH_ALONE_DEVX);
 }
 
-static void key_remove(struct sh_pd *pd, uint32_t object)
+static void key_remove(struct sh_pd *pd, uint32_t object) SH_LOCKED
 {
 	struct devx_key *key;
 
@@ -112,7 +112,7 @@ static bool ctx_has_pd(const struct sh_ctx *ctx, uint32_t number)
 }
 
 /* Counts a key made by a command. A PD that is not known may be any of the context's. */
-static void ctx_key(struct sh_ctx *ctx, const struct sp_key_command *command)
+static void ctx_key(struct sh_ctx *ctx, const struct sp_key_command *command) SH_LOCKED
 {
 	bool any = command->what == SP_KEY_MADE && !ctx_has_pd(ctx, command->pd);
 	struct sh_pd *pd;
@@ -129,7 +129,7 @@ static void ctx_key(struct sh_ctx *ctx, const struct sp_key_command *command)
  * Takes SHIFT's hands off a queue pair that the program has set by a command: another carrier, or
  * this one after a return, would lack the setting.
  */
-static void ctx_qp_set(const struct sh_ctx *ctx, uint32_t handle)
+static void ctx_qp_set(const struct sh_ctx *ctx, uint32_t handle) SH_LOCKED
 {
 	struct sh_qp *qp;
 
@@ -153,7 +153,7 @@ void shift_command_done(struct ibv_context *context, const struct ib_uverbs_ioct
 			"make by DEVX are noticed only when they are used");
 		return;
 	}
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	ctx = sh_ctx_find(context);
 	if (ctx && ctx->dev)
 		sp_key_command(ctx->ctx, command, &key);
@@ -161,7 +161,7 @@ void shift_command_done(struct ibv_context *context, const struct ib_uverbs_ioct
 		ctx_qp_set(ctx, key.object);
 	else if (key.what != SP_KEY_NONE)
 		ctx_key(ctx, &key);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
 void sh_alone_forget(struct sh_pd *pd)

@@ -43,8 +43,7 @@ static const char *ctx_paths(struct sh_ctx *ctx)
 				     : "no backup NIC is named for it";
 }
 
-/* Lock held. */
-static const char *ctx_find_nic(struct sh_ctx *ctx)
+static const char *ctx_find_nic(struct sh_ctx *ctx) SH_LOCKED
 {
 	if (sh_nics_load())
 		return "the devices cannot be listed";
@@ -56,8 +55,8 @@ static const char *ctx_find_nic(struct sh_ctx *ctx)
 	return NULL;
 }
 
-/* Sets up what the process needs for any context. Lock held. */
-static const char *ctx_join(struct sh_ctx *ctx)
+/* Sets up what the process needs for any context. */
+static const char *ctx_join(struct sh_ctx *ctx) SH_LOCKED
 {
 	/*
 	 * a NIC that is dead and back, and not opened again by SHIFT yet, is its next life
@@ -119,14 +118,14 @@ static const char *ctx_init(struct sh_ctx *ctx)
 		return "the process may have less than 16 GiB of address space (ulimit -v)";
 	if (!sp_probe(sh.config.engine, ctx->ctx, &why))
 		return why ? why : "SHIFT_ENGINE names no engine";
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	why = ctx_find_nic(ctx);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	if (why || !sh_nic_engine(ctx->nic)->probe(ctx->ctx, &why))
 		return why;
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	why = ctx_join(ctx);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return why ? why : ctx_drive(ctx);
 }
 
@@ -144,7 +143,7 @@ void shift_context_opened(struct ibv_context *context)
 	for (k = 0; k < SC_MAX_PATHS; k++)
 		sh_keymap_init(&ctx->lkeys[k]);
 	ctx->why = ctx_init(ctx);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	if (ctx->why) {
 		sh_log(SH_LOG_INFO, "%s is foreign: %s", sh.real->get_device_name(context->device),
 		       ctx->why);
@@ -154,7 +153,7 @@ void shift_context_opened(struct ibv_context *context)
 		ctx->why = ctx_paths(ctx);
 	}
 	list_add_tail(&sh_objects.ctxs, &ctx->link);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
 /* ---- close ---------------------------------------------------------------------------------- */
@@ -173,7 +172,7 @@ static struct sh_qp *ctx_any_qp(const struct sh_ctx *ctx)
  * A device may be closed with all that was made on it: the kernel destroys that with the fd. What
  * stands for it on other NICs is SHIFT's to destroy, or memory of the application stays writable.
  */
-static void ctx_forget_objects(struct sh_ctx *ctx)
+static void ctx_forget_objects(struct sh_ctx *ctx) SH_DROPS
 {
 	struct sh_qp *qp;
 
@@ -194,7 +193,7 @@ static bool ctx_has_objects(const struct sh_ctx *ctx)
 	       !list_empty(&ctx->pds);
 }
 
-static void ctx_uninit(struct sh_ctx *ctx)
+static void ctx_uninit(struct sh_ctx *ctx) SH_DROPS
 {
 	bool handled = ctx->dev;
 	uint8_t k;
@@ -222,11 +221,11 @@ static int ctx_close(void *context)
 {
 	struct sh_ctx *ctx;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	ctx = sh_ctx_find(context);
 	if (ctx)
 		ctx_uninit(ctx);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return sh.real->close_device(context);
 }
 
@@ -236,11 +235,11 @@ int shift_close_device(struct ibv_context *context)
 	bool later;
 	int ret = 0;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	ctx = sh_ctx_find(context);
 	later = sh_debts_kept(ctx) || (ctx && ctx->dev && ctx_has_objects(ctx));
 	if (later)
 		ret = sh_debt_defer(ctx, ctx_close, context, true);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return later ? ret : ctx_close(context);
 }

@@ -54,10 +54,10 @@ struct ibv_comp_channel *shift_create_comp_channel(struct ibv_context *context)
 	struct sh_ctx *ctx;
 	bool driven;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	ctx = sh_ctx_find(context);
 	driven = ctx && ctx->dev;
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return driven ? channel_create_facade(context) : sh.real->create_comp_channel(context);
 }
 
@@ -76,12 +76,12 @@ int shift_destroy_comp_channel(struct ibv_comp_channel *channel)
 	bool later;
 	int ret = 0;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	ctx = sh_ctx_find(channel->context);
 	later = sh_debts_kept(ctx);
 	if (later)
 		ret = sh_debt_defer(ctx, channel_destroy, channel, false);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return later ? ret : channel_destroy(channel);
 }
 
@@ -97,7 +97,7 @@ static void cq_record(struct ibv_context *context, struct ibv_cq *real,
 
 	if (!cq)
 		return; /* unknown to us: QPs on it stay foreign */
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	cq->cq = real;
 	cq->ctx = sh_ctx_find(context);
 	cq->facade = facade && sh_comp_channel_is_facade(facade) ? facade : NULL;
@@ -115,10 +115,10 @@ static void cq_record(struct ibv_context *context, struct ibv_cq *real,
 		goto forget;
 	}
 	list_add_tail(&cq->ctx->cqs, &cq->link);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return;
 forget:
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(cq);
 }
 
@@ -162,9 +162,8 @@ static bool cq_excluded(const struct sh_cq *cq)
 
 /*
  * Gives another place to what completes into it and is not the engine's, where that is possible.
- * Lock given up meanwhile.
  */
-static int cq_part(struct sh_cq *cq)
+static int cq_part(struct sh_cq *cq) SH_DROPS
 {
 	int ret = 0;
 
@@ -211,7 +210,7 @@ struct cq_remains {
 };
 
 /* Takes the CQ away from the engine. No carrier is left, so nobody else holds its shadows. */
-static int cq_detach(struct sh_cq *cq, struct cq_remains *remains)
+static int cq_detach(struct sh_cq *cq, struct cq_remains *remains) SH_DROPS
 {
 	uint8_t path;
 
@@ -274,7 +273,7 @@ static void cq_destroy_elsewhere(struct cq_end *end, struct cq_remains *remains)
 {
 	uint8_t path;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	for (path = 0; path < SC_MAX_PATHS; path++) {
 		struct sh_shadow_cq *shadow = remains->shadow[path];
 		struct cq_command *gone = &end->commands[end->n];
@@ -290,7 +289,7 @@ static void cq_destroy_elsewhere(struct cq_end *end, struct cq_remains *remains)
 		remains->shadow[path] = NULL;
 		end->sent[end->n++] = &gone->command;
 	}
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
 /*
@@ -302,15 +301,15 @@ static int cq_quiesce(struct sh_cq *cq, struct cq_remains *remains)
 	bool bound;
 	int ret;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	bound = cq_bound(cq);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	if (bound)
 		return EBUSY;
 	sh_cq_events_quiesce(&cq->events);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	ret = cq_detach(cq, remains);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	if (ret)
 		sh_cq_events_resume(&cq->events);
 	return ret;
@@ -341,9 +340,9 @@ static int cq_destroy_own(struct sh_cq *cq)
 static int cq_free(struct sh_cq *cq)
 {
 	sh_cq_events_uninit(&cq->events);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	list_del(&cq->link);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(cq);
 	return 0;
 }
@@ -351,10 +350,10 @@ static int cq_free(struct sh_cq *cq)
 /* It lives on. */
 static int cq_stays(struct sh_cq *cq, int ret)
 {
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	if (sh_table_put(&sh_objects.by_cq, cq->cq, cq))
 		sh_error_once("no memory: SHIFT has lost track of a CQ");
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return ret;
 }
 
@@ -363,9 +362,9 @@ static int cq_pay(void *object)
 	struct cq_end *end = object;
 	struct sh_cq *cq = end->cq;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	sh_wait_idle(&end->waiting);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(end);
 	return cq_free(cq);
 }
@@ -380,14 +379,14 @@ static int cq_destroy_parts(struct cq_end *end, struct cq_remains *remains)
 	cq_destroy_elsewhere(end, remains);
 	cq_destroy_remains(cq, remains);
 	ret = cq_destroy_own(cq);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	if (ret)
 		sh_wait_idle(&end->waiting);
 	else
 		left = !sh_commands_await(end->sent, end->n, &end->waiting);
 	if (left)
 		ret = sh_debt_defer(cq->ctx, cq_pay, end, false);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	if (left)
 		return ret;
 	free(end);
@@ -416,26 +415,23 @@ static int cq_destroy(void *object)
 	struct ibv_cq *real = object;
 	struct sh_cq *cq;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	cq = sh_table_remove(&sh_objects.by_cq, real); /* before the address can be another CQ's */
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return cq ? cq_destroy_known(cq) : sh.real->destroy_cq(real);
 }
 
-/*
- * Leaves a destruction to another thread; EBUSY at once if something is bound to the CQ. Lock
- * held, given up meanwhile.
- */
-static int cq_destroy_later(struct sh_ctx *ctx, struct ibv_cq *real)
+/* Leaves a destruction to another thread; EBUSY at once if something is bound to the CQ. */
+static int cq_destroy_later(struct sh_ctx *ctx, struct ibv_cq *real) SH_DROPS
 {
 	struct sh_cq *cq = sh_table_get(&sh_objects.by_cq, real);
 
 	if (cq && cq_bound(cq))
 		return EBUSY;
 	if (cq) { /* none of it is shown any more */
-		pthread_mutex_unlock(&sh.lock);
+		sh_unlock();
 		sh_cq_events_shut(&cq->events);
-		pthread_mutex_lock(&sh.lock);
+		sh_lock();
 	}
 	return sh_debt_defer(ctx, cq_destroy, real, false);
 }
@@ -447,14 +443,14 @@ int shift_destroy_cq(struct ibv_cq *real)
 	bool later;
 	int ret = 0;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	ctx = sh_ctx_find(real->context);
 	later = sh_debts_kept(ctx);
 	cq = later ? NULL : sh_table_get(&sh_objects.by_cq, real);
 	later = later || (cq && !sh_debt_idle(ctx, &cq->busy));
 	if (later)
 		ret = cq_destroy_later(ctx, real);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return later ? ret : cq_destroy(real);
 }
 
@@ -471,9 +467,9 @@ void sh_cq_forget(struct sh_cq *cq)
 	cq->foreign_qps = 0;
 	if (cq_detach(cq, &remains))
 		return;
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	cq_destroy_remains(cq, &remains);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 }
 
 /* ---- resize --------------------------------------------------------------------------------- */
@@ -487,11 +483,11 @@ static bool cq_resize_without_nic(struct sh_cq *cq, int cqe)
 	bool gone = sh_device_gone(cq->ctx->ctx); /* before its event is read */
 	bool masked;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	masked = sh_ctx_death_masked(cq->ctx, gone);
 	if (masked)
 		cq->cqe = cqe;
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return masked;
 }
 
@@ -519,19 +515,19 @@ static int cq_resize_asked(struct sh_cq *cq, int cqe)
 
 	if (cqe <= 0 || cqe > INT32_MAX / 128)
 		return sh_cq_resize_ring(cq, cq->cq, cqe, cqe);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	room = cq->room;
 	room.told = (uint32_t)(told = cq_rounded(cq, cqe));
 	need = sh_room_need(&room, room.movers, sh_cq_known(cq));
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	if (need > (uint64_t)told && !sh_room_over(need, cq->ctx->nic->max.cqe) &&
 	    !sh_cq_resize_ring(cq, cq->cq, (int)need, told))
 		return 0;
 	ret = sh_cq_resize_ring(cq, cq->cq, cqe, told);
 	if (!ret && need > cq->room.have) {
-		pthread_mutex_lock(&sh.lock);
+		sh_lock();
 		sh_room_refuse(cq);
-		pthread_mutex_unlock(&sh.lock);
+		sh_unlock();
 	}
 	return ret;
 }
@@ -542,36 +538,36 @@ int shift_resize_cq(struct ibv_cq *real, int cqe)
 	struct sh_cq *cq;
 	int ret;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	cq = sh_table_get(&sh_objects.by_cq, real);
 	if (!cq) {
-		pthread_mutex_unlock(&sh.lock);
+		sh_unlock();
 		return sh.real->resize_cq(real, cqe);
 	}
 	sh_job_begin(&cq->busy); /* no queue pair makes it driven meanwhile */
 	if (!cq->sp) {
-		pthread_mutex_unlock(&sh.lock);
+		sh_unlock();
 		ret = sh.real->resize_cq(real, cqe);
-		pthread_mutex_lock(&sh.lock);
+		sh_lock();
 		cq->room.told = cq->room.have = (uint32_t)real->cqe;
 		sh_job_end(&cq->busy);
-		pthread_mutex_unlock(&sh.lock);
+		sh_unlock();
 		return ret;
 	}
 	sh_wait_idle(&cq->resizing);
 	sh_job_begin(&cq->resizing);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	do {
 		ret = cq_resize_asked(cq, cqe);
 		errno = ret;
 	} while (ret && sh_yield(&yield));
 	if (sh_dead_device_error(ret) && cq_resize_without_nic(cq, cqe))
 		ret = 0;
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	if (!ret)
 		sh_cq_resize_shadows(cq);
 	sh_job_end(&cq->resizing);
 	sh_job_end(&cq->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return ret;
 }

@@ -33,12 +33,12 @@ static bool receives_come(struct ibv_cq *real)
 	struct sh_cq *cq;
 	bool come;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	cq = cq_named(real);
 	come = !cq || !cq_excludes(cq);
 	if (cq && come)
 		cq->foreign_receives++;
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	if (come)
 		return true;
 	sh_log(SH_LOG_ERROR,
@@ -55,11 +55,11 @@ static void receives_go(struct ibv_cq *real)
 	struct sh_cq *cq;
 	int saved = errno;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	cq = cq_named(real);
 	if (cq && cq->foreign_receives)
 		cq->foreign_receives--;
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	errno = saved;
 }
 

@@ -47,7 +47,7 @@ bool sh_ctx_masked(const struct sh_ctx *ctx)
 
 /* ---- of one object -------------------------------------------------------------------------- */
 
-static bool ctx_qp_masked(const struct ibv_async_event *event)
+static bool ctx_qp_masked(const struct ibv_async_event *event) SH_LOCKED
 {
 	struct sh_qp *qp = sh_table_get(&sh_objects.by_qp, event->element.qp);
 
@@ -62,7 +62,7 @@ static bool ctx_qp_masked(const struct ibv_async_event *event)
 }
 
 /* The application's own QP takes no more receives of its shared queue. */
-static bool ctx_last_receive_masked(const struct ibv_async_event *event)
+static bool ctx_last_receive_masked(const struct ibv_async_event *event) SH_LOCKED
 {
 	struct sh_qp *qp = sh_table_get(&sh_objects.by_qp, event->element.qp);
 
@@ -93,7 +93,7 @@ static bool ctx_limit_masked(const struct ibv_async_event *event)
  * have room in it (conn/parts/room.c), so the application has let too many lie, and hears of it.
  * What uses the queue is not protected any more.
  */
-static void ctx_cq_overran(const struct ibv_async_event *event)
+static void ctx_cq_overran(const struct ibv_async_event *event) SH_LOCKED
 {
 	struct sh_cq *cq = sh_table_get(&sh_objects.by_cq, event->element.cq);
 	struct sh_qp *qp;
@@ -162,7 +162,7 @@ static bool events_fault(const struct sh_ctx *ctx)
 }
 
 /* SHIFT watches one port of each NIC: the first. */
-static struct sh_held_view events_view(const struct sh_ctx *ctx)
+static struct sh_held_view events_view(const struct sh_ctx *ctx) SH_LOCKED
 {
 	struct sh_held_view view = { .device = { .masked = sh_ctx_masked(ctx),
 						 .bystander = users_any(ctx, SH_USER_BYSTANDER) } };
@@ -177,7 +177,7 @@ static struct sh_held_view events_view(const struct sh_ctx *ctx)
 	return view;
 }
 
-static void events_device_died(struct sh_ctx *ctx)
+static void events_device_died(struct sh_ctx *ctx) SH_LOCKED
 {
 	ctx->dead = true;
 	ctx->death_masked |= sh_ctx_masked(ctx);
@@ -186,7 +186,7 @@ static void events_device_died(struct sh_ctx *ctx)
 		sh_nic_fatal(ctx->nic);
 }
 
-static bool events_held(struct sh_ctx *ctx, const struct ibv_async_event *event)
+static bool events_held(struct sh_ctx *ctx, const struct ibv_async_event *event) SH_LOCKED
 {
 	struct sh_held_view view = events_view(ctx);
 	bool held = sh_held_keep(&ctx->held, event, &view);
@@ -229,9 +229,9 @@ void shift_made(struct ibv_context *context, int err)
 	int saved = errno;
 
 	if (!err || sh_dead_device_error(err)) {
-		pthread_mutex_lock(&sh.lock);
+		sh_lock();
 		sh_ctx_met(sh_ctx_find(context), err != 0);
-		pthread_mutex_unlock(&sh.lock);
+		sh_unlock();
 	}
 	errno = saved;
 }
@@ -239,7 +239,8 @@ void shift_made(struct ibv_context *context, int err)
 /* ---- as they come --------------------------------------------------------------------------- */
 
 /* Is this event of an object part of a fault that the application must not see? */
-static bool events_of_object_masked(struct sh_ctx *ctx, const struct ibv_async_event *event)
+static bool events_of_object_masked(struct sh_ctx *ctx,
+				    const struct ibv_async_event *event) SH_LOCKED
 {
 	if (ctx_event_of_debt(ctx, event))
 		return true;
@@ -254,7 +255,7 @@ static bool events_of_object_masked(struct sh_ctx *ctx, const struct ibv_async_e
 	}
 }
 
-static bool events_masked(struct sh_ctx *ctx, const struct ibv_async_event *event)
+static bool events_masked(struct sh_ctx *ctx, const struct ibv_async_event *event) SH_LOCKED
 {
 	if (events_held(ctx, event))
 		return true;
@@ -274,7 +275,7 @@ static void events_drop(const struct sh_ctx *ctx, const struct ibv_async_event *
 }
 
 /* A CQ that the program does not know stands for one of its own. */
-static bool events_of_private(struct sh_ctx *ctx, const struct ibv_async_event *event)
+static bool events_of_private(struct sh_ctx *ctx, const struct ibv_async_event *event) SH_LOCKED
 {
 	struct ibv_async_event told = *event;
 
@@ -289,7 +290,7 @@ static bool events_of_private(struct sh_ctx *ctx, const struct ibv_async_event *
 	return true;
 }
 
-static void events_read(struct sh_ctx *ctx)
+static void events_read(struct sh_ctx *ctx) SH_LOCKED
 {
 	struct ibv_async_event event;
 	int ret, budget = 64;
@@ -323,7 +324,7 @@ void sh_ctx_async_readable(void *arg)
 }
 
 /* Tells what is due by now: connections may have moved or ended, or the NIC may be well again. */
-static void events_run(uint64_t now)
+static void events_run(uint64_t now) SH_LOCKED
 {
 	struct sh_ctx *ctx;
 
@@ -355,11 +356,11 @@ bool sh_news_death_masked(const struct ibv_comp_channel *facade)
 	struct sh_qp *qp;
 	bool masked = false;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		masked |= qp->counted.user == SH_USER_MASKED &&
 			  (channel_of_cq(qp->scq, facade) || channel_of_cq(qp->rcq, facade));
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return masked;
 }
 
@@ -371,11 +372,11 @@ int sh_ctx_destroy_result(struct ibv_context *context, int ret)
 	if (!sh_dead_device_error(ret))
 		return ret;
 	gone = sh_device_gone(context);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	ctx = sh_ctx_find(context);
 	if (ctx && (ctx->debts || sh_ctx_death_masked(ctx, gone)))
 		ret = 0;
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return ret;
 }
 
@@ -388,7 +389,7 @@ static struct ibv_port_attr *port_last(struct sh_ctx *ctx, uint8_t port, size_t 
 	return &ctx->port[port - 1].attr;
 }
 
-static bool port_hidden(const struct sh_ctx *ctx, uint8_t port)
+static bool port_hidden(const struct sh_ctx *ctx, uint8_t port) SH_LOCKED
 {
 	struct sh_held_view view = events_view(ctx);
 
@@ -401,14 +402,14 @@ int shift_query_port_cached(struct ibv_context *context, uint8_t port, void *att
 	struct sh_ctx *ctx;
 	int ret = -ENOENT;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	ctx = sh_ctx_find(context);
 	last = port_last(ctx, port, length);
 	if (last && port_hidden(ctx, port)) {
 		memcpy(attr, last, length);
 		ret = 0;
 	}
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return ret;
 }
 
@@ -418,12 +419,12 @@ void shift_query_port_note(struct ibv_context *context, uint8_t port, const void
 	struct ibv_port_attr *last;
 	struct sh_ctx *ctx;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	ctx = sh_ctx_find(context);
 	last = port_last(ctx, port, length);
 	if (last) {
 		memcpy(last, attr, length);
 		ctx->port[port - 1].valid = true;
 	}
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }

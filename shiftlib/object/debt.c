@@ -36,12 +36,12 @@ static bool debt_nic_doubtful(const struct sh_nic *nic)
  * True if a backup may not obey. SHIFT alone uses it: nothing that the application closes may
  * wait for it, whatever else is well.
  */
-static bool debt_backup_doubtful(const struct sh_nic *nic)
+static bool debt_backup_doubtful(const struct sh_nic *nic) SH_LOCKED
 {
 	return nic->state == SH_NIC_OPENING || nic->sick || (sh_nic_up(nic) && !sh_nic_prompt(nic));
 }
 
-static bool debt_any_backup_doubtful(const struct sh_ctx *ctx)
+static bool debt_any_backup_doubtful(const struct sh_ctx *ctx) SH_LOCKED
 {
 	uint32_t k;
 
@@ -106,13 +106,13 @@ static void debt_done(struct sh_job *job)
 	struct debt *debt = (struct debt *)job;
 	bool left;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	if (debt->ctx && !--debt->ctx->debts)
 		debt->ctx->debts_left = false;
 	debt->paid = true;
 	left = debt->left;
 	pthread_cond_broadcast(&sh.idle);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	if (left)
 		free(debt);
 }
@@ -139,7 +139,7 @@ static bool debt_hopeless(struct sh_nic *const *nics, uint32_t n)
  * itself may be freed as soon as this waits, long before its close has returned; its NICs live as
  * long as the process.
  */
-static bool debt_wait(struct debt *debt, const struct sh_ctx *ctx)
+static bool debt_wait(struct debt *debt, const struct sh_ctx *ctx) SH_DROPS
 {
 	uint64_t until = sh_now_ns() + sh.config.hang.command_ns;
 	struct sh_nic *nics[SC_MAX_PATHS];
@@ -156,13 +156,13 @@ static bool debt_wait(struct debt *debt, const struct sh_ctx *ctx)
 	return debt->paid;
 }
 
-static int debt_pay_here(int (*pay)(void *object), void *object)
+static int debt_pay_here(int (*pay)(void *object), void *object) SH_DROPS
 {
 	int ret;
 
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	ret = pay(object);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	return ret;
 }
 

@@ -51,7 +51,8 @@ void sh_mr_free(struct sh_mr *mr)
 	free(mr);
 }
 
-static struct sh_mr *mr_add(struct sh_pd *pd, struct ibv_mr *real, const struct sh_mr *request)
+static struct sh_mr *mr_add(struct sh_pd *pd, struct ibv_mr *real,
+			    const struct sh_mr *request) SH_LOCKED
 {
 	struct sh_mr *mr = malloc(sizeof(*mr));
 	uint8_t path;
@@ -90,7 +91,7 @@ void sh_mr_record(struct ibv_pd *real_pd, struct ibv_mr *real, const struct sh_m
 	struct sh_pd *pd;
 	struct sh_mr *mr;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	pd = sh_pd_find(real_pd);
 	mr = pd ? mr_add(pd, real, request) : NULL;
 	if (!mr)
@@ -100,7 +101,7 @@ void sh_mr_record(struct ibv_pd *real_pd, struct ibv_mr *real, const struct sh_m
 	sh_setup_also();
 	if (pd)
 		sh_keys_wait(real->rkey);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
 /* A region of the process' memory that has just been pinned. */
@@ -121,7 +122,8 @@ static struct ibv_mr *mr_register(struct ibv_pd *pd, const struct sh_mr *mr, boo
 
 /* ---- memory regions on a dead NIC ----------------------------------------------------------- */
 
-static bool mr_may_be_placeholder(const struct sh_pd *pd, const struct sh_mr *request, bool gone)
+static bool mr_may_be_placeholder(const struct sh_pd *pd, const struct sh_mr *request,
+				  bool gone) SH_LOCKED
 {
 	return pd && !pd->unprotected && request->length &&
 	       !(request->access & ~PLACEHOLDER_ACCESS) && (gone || pd->ctx->dead) &&
@@ -141,7 +143,7 @@ static struct ibv_mr *mr_register_without_nic(struct ibv_pd *real_pd, struct sh_
 	struct sh_pd *pd;
 
 	request->placeholder = true;
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	pd = sh_pd_find(real_pd);
 	if (mr_may_be_placeholder(pd, request, gone))
 		mr = sh_mr_placeholder(real_pd, request);
@@ -149,7 +151,7 @@ static struct ibv_mr *mr_register_without_nic(struct ibv_pd *real_pd, struct sh_
 		free(mr);
 		mr = NULL;
 	}
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	if (!mr)
 		errno = error;
 	return mr;
@@ -162,11 +164,11 @@ static void mr_unshadowed(struct ibv_pd *real, const char *why)
 {
 	struct sh_pd *pd;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	pd = sh_pd_find(real);
 	if (pd)
 		sh_pd_unprotect(pd, why);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
 struct ibv_mr *shift_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
@@ -226,10 +228,10 @@ static void mr_direct(struct ibv_pd *real, struct sh_mr *request, const void *dr
 	struct sh_pd *pd;
 	bool driven;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	pd = sh_pd_find(real);
 	driven = pd && pd->ctx->dev;
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	if (driven && sp_dmabuf_flags(real->context, driver, &request->direct))
 		request->alone = SH_ALONE_BUFFER;
 }
@@ -284,14 +286,14 @@ static bool mr_take(struct ibv_mr *real, struct sh_mr *request)
 	struct sh_mr *mr;
 	bool known;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	mr = sh_table_get(&sh_objects.by_mr, real);
 	known = mr != NULL; /* a freed pointer says nothing */
 	if (known) {
 		*request = sh_mr_request(mr);
 		sh_mr_forget(mr);
 	}
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return known;
 }
 

@@ -27,13 +27,13 @@ struct taken_mr {
  * True if the shadow's end need not be waited for. The memory behind a dma-buf may be short, and
  * is free for others only when no NIC has it.
  */
-static bool mr_late(const struct sh_mr *mr, uint8_t path)
+static bool mr_late(const struct sh_mr *mr, uint8_t path) SH_LOCKED
 {
 	return mr->shadow[path].mr && !mr->dmabuf && sh_late_may(mr->pd->ctx, path);
 }
 
 /* False: there is none, or it goes by itself. */
-static bool mr_take_shadow(struct sh_mr *mr, uint8_t path, struct taken_mr *taken)
+static bool mr_take_shadow(struct sh_mr *mr, uint8_t path, struct taken_mr *taken) SH_LOCKED
 {
 	bool late = mr_late(mr, path);
 
@@ -43,7 +43,7 @@ static bool mr_take_shadow(struct sh_mr *mr, uint8_t path, struct taken_mr *take
 	return taken->mr && !(late && sh_late_defer(mr->pd, path, taken->mr, taken->incarnation));
 }
 
-static uint32_t mr_take_shadows(struct sh_mr *mr, struct taken_mr taken[SC_MAX_PATHS])
+static uint32_t mr_take_shadows(struct sh_mr *mr, struct taken_mr taken[SC_MAX_PATHS]) SH_LOCKED
 {
 	uint32_t n = 0;
 	uint8_t path;
@@ -71,11 +71,8 @@ static void dereg_run(struct sh_command *command)
 	sh.real->dereg_mr(((struct dereg_command *)command)->taken.mr);
 }
 
-/*
- * Deregisters in the caller's thread, without memory to remember the regions by. Lock held, given
- * up meanwhile.
- */
-static void dereg_all_here(const struct taken_mr *taken, uint32_t n)
+/* Deregisters in the caller's thread, without memory to remember the regions by. */
+static void dereg_all_here(const struct taken_mr *taken, uint32_t n) SH_DROPS
 {
 	uint32_t i;
 
@@ -89,8 +86,9 @@ static void dereg_all_here(const struct taken_mr *taken, uint32_t n)
 	sh_job_end(&sh_objects.deregs);
 }
 
-/* Lock held, given up meanwhile. NULL: there was none, or without memory they are gone already. */
-static struct dereg *dereg_begin(struct sh_ctx *ctx, const struct taken_mr *taken, uint32_t n)
+/* NULL: there was none, or without memory they are gone already. */
+static struct dereg *dereg_begin(struct sh_ctx *ctx, const struct taken_mr *taken,
+				 uint32_t n) SH_DROPS
 {
 	struct dereg *dereg = n ? calloc(1, sizeof(*dereg)) : NULL;
 	uint32_t i;
@@ -113,7 +111,7 @@ static struct dereg *dereg_begin(struct sh_ctx *ctx, const struct taken_mr *take
 	return dereg;
 }
 
-static void dereg_finish(struct dereg *dereg)
+static void dereg_finish(struct dereg *dereg) SH_LOCKED
 {
 	uint32_t i;
 
@@ -127,10 +125,10 @@ static int dereg_pay(void *object)
 {
 	struct dereg *dereg = object;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	sh_wait_idle(&dereg->waiting);
 	dereg_finish(dereg);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return 0;
 }
 
@@ -155,9 +153,9 @@ static bool dereg_reached(const struct dereg *dereg)
 
 /*
  * Waits for the deregistrations. A NIC that hangs, and that nothing is left on, need not be
- * waited for: what it still has, nobody can name. Lock held, given up meanwhile.
+ * waited for: what it still has, nobody can name.
  */
-static void dereg_await(struct dereg *dereg)
+static void dereg_await(struct dereg *dereg) SH_DROPS
 {
 	struct sh_command *commands[SC_MAX_PATHS];
 	uint32_t i;
@@ -175,7 +173,7 @@ static void dereg_await(struct dereg *dereg)
 }
 
 /* The lock is given up meanwhile. */
-static void mr_drop_taken(struct sh_mr *mr, const struct taken_mr *taken, uint32_t n)
+static void mr_drop_taken(struct sh_mr *mr, const struct taken_mr *taken, uint32_t n) SH_DROPS
 {
 	struct dereg *dereg;
 
@@ -186,7 +184,7 @@ static void mr_drop_taken(struct sh_mr *mr, const struct taken_mr *taken, uint32
 	sh_job_end(&mr->busy);
 }
 
-static void mr_drop_shadows(struct sh_mr *mr)
+static void mr_drop_shadows(struct sh_mr *mr) SH_DROPS
 {
 	struct taken_mr taken[SC_MAX_PATHS];
 
@@ -205,7 +203,7 @@ uint32_t sh_mr_drop_shadow(struct sh_mr *mr, uint8_t path)
 }
 
 /* No job holds it any more, and none will. */
-static void mr_retire(struct sh_mr *mr)
+static void mr_retire(struct sh_mr *mr) SH_DROPS
 {
 	mr->leaving = true;
 	if (mr->alone)
@@ -230,7 +228,7 @@ void sh_mr_forget(struct sh_mr *mr)
  * Deregisters region and shadows. When it returns they are gone, but for those that nobody can
  * reach: what the application frees then, nobody can write to.
  */
-static int mr_dereg_known(struct sh_mr *mr)
+static int mr_dereg_known(struct sh_mr *mr) SH_DROPS
 {
 	struct taken_mr taken[SC_MAX_PATHS];
 	struct sh_ctx *ctx = mr->pd->ctx;
@@ -242,9 +240,9 @@ static int mr_dereg_known(struct sh_mr *mr)
 	dereg = dereg_begin(ctx, taken, mr_take_shadows(mr, taken));
 	list_del(&mr->link);
 	sh_mr_free(mr);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	ret = sh.real->dereg_mr(real);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	if (dereg)
 		dereg_await(dereg);
 	return ret;
@@ -258,7 +256,7 @@ static int mr_dereg(void *object)
 	struct sh_mr *mr;
 	int ret = 0;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	mr = sh_table_get(&sh_objects.by_mr, real);
 	if (mr) {
 		request = sh_mr_request(mr);
@@ -267,7 +265,7 @@ static int mr_dereg(void *object)
 		else
 			ret = mr_dereg_known(mr);
 	}
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	if (request.placeholder) {
 		free(real);
 		return 0;
@@ -289,7 +287,7 @@ static int mr_dereg(void *object)
  * True if a NIC that is up, as far as is known, has to be waited for: it is registering the
  * region, or has to deregister it and is busy.
  */
-static bool mr_awaited(const struct sh_mr *mr)
+static bool mr_awaited(const struct sh_mr *mr) SH_LOCKED
 {
 	const struct sh_ctx *ctx = mr->pd->ctx;
 	uint32_t k;
@@ -302,7 +300,7 @@ static bool mr_awaited(const struct sh_mr *mr)
 	return false;
 }
 
-static void mr_await(struct sh_mr *mr)
+static void mr_await(struct sh_mr *mr) SH_DROPS
 {
 	sh_mr_replay_never(mr);
 	while (mr_awaited(mr)) {
@@ -316,7 +314,7 @@ static void mr_await(struct sh_mr *mr)
  * has had the packet lifetime to write what it had taken before its connections left; the kernel
  * keeps the pages until it has deregistered them.
  */
-static void mr_unreach(struct sh_mr *mr)
+static void mr_unreach(struct sh_mr *mr) SH_DROPS
 {
 	struct sh_ctx *ctx = mr->pd->ctx;
 	struct taken_mr taken;
@@ -333,7 +331,7 @@ static void mr_unreach(struct sh_mr *mr)
 }
 
 /* Is anything of it on a NIC that may not obey? */
-static bool mr_owes(const struct sh_mr *mr)
+static bool mr_owes(const struct sh_mr *mr) SH_LOCKED
 {
 	const struct sh_ctx *ctx = mr->pd->ctx;
 	uint32_t k;
@@ -346,7 +344,7 @@ static bool mr_owes(const struct sh_mr *mr)
 }
 
 /* False: a NIC that may not obey is at it. */
-static bool mr_idle(const struct sh_ctx *ctx, struct sh_mr *mr)
+static bool mr_idle(const struct sh_ctx *ctx, struct sh_mr *mr) SH_DROPS
 {
 	if (!mr->busy.jobs)
 		return true;
@@ -356,7 +354,7 @@ static bool mr_idle(const struct sh_ctx *ctx, struct sh_mr *mr)
 }
 
 /* Finds the NICs that have to obey before the verb can return. */
-static uint32_t mr_waits_for(const struct sh_mr *mr, struct sh_nic *nics[SC_MAX_PATHS])
+static uint32_t mr_waits_for(const struct sh_mr *mr, struct sh_nic *nics[SC_MAX_PATHS]) SH_LOCKED
 {
 	uint32_t n = 0;
 	uint8_t k;
@@ -376,7 +374,7 @@ int shift_dereg_mr(struct ibv_mr *real)
 	bool later;
 	int ret = 0;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	ctx = sh_ctx_find(real->context);
 	later = sh_debts_kept_by(ctx, nics,
 				 mr_waits_for(sh_table_get(&sh_objects.by_mr, real), nics));
@@ -388,6 +386,6 @@ int shift_dereg_mr(struct ibv_mr *real)
 		mr_unreach(mr);
 	if (later)
 		ret = sh_debt_defer(ctx, mr_dereg, real, false);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return later ? ret : mr_dereg(real);
 }

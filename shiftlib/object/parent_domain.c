@@ -7,7 +7,7 @@
 #include "shiftlib/replica/context.h"
 #include "shiftlib/replica/memory.h"
 
-static void parent_add(struct ibv_pd *real, struct ibv_pd *inner)
+static void parent_add(struct ibv_pd *real, struct ibv_pd *inner) SH_LOCKED
 {
 	struct sh_parent *parent = malloc(sizeof(*parent));
 	struct sh_pd *pd = sh_pd_find(inner);
@@ -42,19 +42,19 @@ int sh_parent_destroy(struct ibv_pd *real)
 	struct ibv_pd *inner = NULL;
 	int ret;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	parent = sh_table_get(&sh_objects.by_parent, real);
 	if (parent) {
 		inner = parent->pd->pd;
 		parent_forget(parent);
 	}
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	ret = sh.real->dealloc_pd(real);
 	if (!ret || !inner)
 		return ret;
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	parent_add(real, inner);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return ret;
 }
 
@@ -72,8 +72,8 @@ struct ibv_pd *shift_alloc_parent_domain(
 
 	if (!real || own_memory)
 		return real;
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	parent_add(real, attr->pd);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return real;
 }

@@ -49,7 +49,7 @@ struct ibv_pd *shift_alloc_pd(struct ibv_context *context)
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return real; /* unknown to us: what is made in it stays foreign */
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	pd->pd = real;
 	pd->ctx = sh_ctx_find(context);
 	list_init(&pd->mrs);
@@ -64,12 +64,11 @@ struct ibv_pd *shift_alloc_pd(struct ibv_context *context)
 		for (path = 0; path < SC_MAX_PATHS; path++)
 			sh_pd_replay(pd, path);
 	}
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return real;
 }
 
-/* Lock held, given up meanwhile. */
-static void pd_drop(struct sh_pd *pd)
+static void pd_drop(struct sh_pd *pd) SH_DROPS
 {
 	struct sh_shadow_pd shadow[SC_MAX_PATHS];
 	struct sh_ctx *ctx = pd->ctx;
@@ -82,11 +81,11 @@ static void pd_drop(struct sh_pd *pd)
 	memcpy(shadow, pd->shadow, sizeof(shadow));
 	list_del(&pd->link);
 	free(pd);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	for (path = 0; path < SC_MAX_PATHS; path++)
 		if (shadow[path].pd)
 			sh.real->dealloc_pd(shadow[path].pd);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	for (path = 0; path < SC_MAX_PATHS; path++)
 		if (shadow[path].pd)
 			sh_nic_release(ctx->path[path], shadow[path].incarnation);
@@ -104,9 +103,9 @@ static bool pd_elsewhere(const struct sh_pd *pd)
 
 static int pd_pay(void *object)
 {
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	pd_drop(object);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return 0;
 }
 
@@ -114,16 +113,16 @@ static int pd_pay(void *object)
  * Destroys a PD. The real one goes first, as it knows whether something still lives in it; but
  * its address may then be another's at once, so it leaves the table before.
  */
-static int pd_destroy(struct sh_pd *pd)
+static int pd_destroy(struct sh_pd *pd) SH_DROPS
 {
 	struct ibv_context *context = pd->pd->context;
 	int ret;
 
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	ret = sh.real->dealloc_pd(pd->pd);
 	if (ret)
 		ret = sh_ctx_destroy_result(context, ret);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	if (!ret && !list_empty(&pd->mrs)) /* a dead NIC does not say it */
 		ret = EBUSY;
 	if (ret) {
@@ -144,12 +143,12 @@ static int pd_dealloc(void *real)
 	bool known;
 	int ret = 0;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	pd = sh_table_remove(&sh_objects.by_pd, real);
 	known = pd != NULL;
 	if (known)
 		ret = pd_destroy(pd);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return known ? ret : sh_parent_destroy(real);
 }
 
@@ -159,12 +158,12 @@ int shift_dealloc_pd(struct ibv_pd *real)
 	bool later;
 	int ret = 0;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	ctx = sh_ctx_find(real->context);
 	later = sh_debts_kept(ctx);
 	if (later)
 		ret = sh_debt_defer(ctx, pd_dealloc, real, false);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return later ? ret : pd_dealloc(real);
 }
 
@@ -178,7 +177,7 @@ void sh_pd_forget(struct sh_pd *pd)
 }
 
 /* Gives up the regions that nobody has registered yet, and those that are there. */
-static uint32_t pd_yield_regions(struct sh_pd *pd, uint8_t path)
+static uint32_t pd_yield_regions(struct sh_pd *pd, uint8_t path) SH_DROPS
 {
 	struct list_node *at;
 	uint32_t n = 0;
@@ -190,7 +189,7 @@ static uint32_t pd_yield_regions(struct sh_pd *pd, uint8_t path)
 }
 
 /* Gives back the PD's shadow, which stays if something still lives in it. */
-static uint32_t pd_yield_itself(struct sh_pd *pd, uint8_t path)
+static uint32_t pd_yield_itself(struct sh_pd *pd, uint8_t path) SH_DROPS
 {
 	struct sh_shadow_pd *shadow = &pd->shadow[path];
 	struct ibv_pd *real = shadow->pd;
@@ -198,9 +197,9 @@ static uint32_t pd_yield_itself(struct sh_pd *pd, uint8_t path)
 
 	if (!real || shadow->state != SH_SHADOW_MADE)
 		return 0;
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	ret = sh.real->dealloc_pd(real);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	if (ret)
 		return 0;
 	shadow->pd = NULL;

@@ -83,13 +83,13 @@ int shift_query_qp(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask,
 	int ret = EIO;
 	bool hangs;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	qp = sh_table_get(&sh_objects.by_qp, real);
 	hangs = qp && qp->sp && sh_qp_hangs(qp);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	if (!hangs)
 		ret = sh.real->query_qp(real, attr, mask, init_attr);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	qp = sh_table_get(&sh_objects.by_qp, real);
 	if (qp && qp->sp && (sh_qp_moved(qp) || sh_qp_leaves(qp, ret))) {
 		if (ret) { /* a dead NIC: what the application itself set is the answer */
@@ -111,7 +111,7 @@ int shift_query_qp(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask,
 	}
 	if (qp && qp->sp && !ret)
 		query_own_places(qp, attr, init_attr);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return ret;
 }
 
@@ -128,7 +128,7 @@ void sh_qp_release_srq(struct sh_qp *qp)
 }
 
 /* later: jobs may still hold it, until qp_pay(). */
-static void qp_release(struct sh_qp *qp, bool later)
+static void qp_release(struct sh_qp *qp, bool later) SH_DROPS
 {
 	sh_stats_keep(qp);
 	if (qp->sp) {
@@ -196,7 +196,7 @@ static int qp_end(struct sh_qp *qp)
 	int ret = qp_destroy_real(qp->qp);
 
 	sh_wqe_log_drop(qp->carriers.own.log.mr);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	sh_wqe_log_free(qp);
 	if (qp->srq) {
 		qp->srq->pinned--;
@@ -209,7 +209,7 @@ static int qp_end(struct sh_qp *qp)
 		sh_qp_foreign_let_go(qp);
 		sh_qp_foreign_release(qp);
 	}
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	sh_words_forget(qp);
 	qp_free(qp);
 	return ret;
@@ -219,10 +219,10 @@ static int qp_pay(void *object)
 {
 	struct sh_qp *qp = object;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	sh_wait_idle(&qp->busy);
 	sh_loopback_drop(qp);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return qp_end(qp);
 }
 
@@ -231,22 +231,20 @@ static int qp_pay_unknown(void *real)
 	return qp_destroy_real(real);
 }
 
-/*
- * Stops the QP, which may have to wait for another NIC that hangs. Lock held, given up meanwhile.
- */
-static void qp_stop(const struct sh_ctx *ctx, struct ibv_qp *real)
+/* Stops the QP, which may have to wait for another NIC that hangs. */
+static void qp_stop(const struct sh_ctx *ctx, struct ibv_qp *real) SH_DROPS
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
 	if (!sh_nic_up(ctx->nic))
 		return;
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	sh.real->modify_qp(real, &attr, IBV_QP_STATE);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 }
 
 /* Events of it that come until it is gone are dropped: context.c. */
-static int qp_destroy_later(struct sh_ctx *ctx, struct ibv_qp *real, struct sh_qp *qp)
+static int qp_destroy_later(struct sh_ctx *ctx, struct ibv_qp *real, struct sh_qp *qp) SH_DROPS
 {
 	qp_stop(ctx, real);
 	sh_async_forget_begin(ctx->async, real);
@@ -257,7 +255,7 @@ static int qp_destroy_later(struct sh_ctx *ctx, struct ibv_qp *real, struct sh_q
 }
 
 /* Is anything of it on a NIC that may not obey? */
-static bool qp_owes(const struct sh_qp *qp)
+static bool qp_owes(const struct sh_qp *qp) SH_LOCKED
 {
 	uint32_t k;
 
@@ -273,7 +271,7 @@ static bool qp_owes(const struct sh_qp *qp)
 }
 
 /* True if it has readers on other NICs: whoever destroys them waits for those. */
-static bool qp_has_readers(const struct sh_qp *qp)
+static bool qp_has_readers(const struct sh_qp *qp) SH_LOCKED
 {
 	uint32_t k;
 
@@ -288,7 +286,7 @@ static bool qp_has_readers(const struct sh_qp *qp)
  * of the peer's any more when this returns, as the application may use its buffers for something
  * else. Nobody is shown the flush. QPs on a shared receive queue are waited for.
  */
-static void qp_stop_away(struct sh_qp *qp)
+static void qp_stop_away(struct sh_qp *qp) SH_DROPS
 {
 	if (qp->srq)
 		return;
@@ -303,7 +301,7 @@ int shift_destroy_qp(struct ibv_qp *real)
 	bool later, readers;
 	int ret = 0;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	ctx = sh_ctx_find(real->context);
 	later = sh_debts_kept(ctx);
 	qp = sh_table_get(&sh_objects.by_qp, real);
@@ -324,7 +322,7 @@ int shift_destroy_qp(struct ibv_qp *real)
 	}
 	if (later)
 		ret = qp_destroy_later(ctx, real, qp);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	if (later)
 		return ret;
 	return qp ? qp_end(qp) : qp_destroy_real(real);

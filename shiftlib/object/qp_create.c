@@ -97,24 +97,25 @@ static struct ibv_qp *qp_call_roomy(const struct qp_create *how, const struct ib
 	return hidden ? qp_call_hidden(how, cap) : qp_call(how, cap);
 }
 
-/* Lock held, given up for the call: a sick NIC may take a minute to answer. */
-static struct ibv_qp *qp_create_real_with(const struct qp_create *how, bool hidden, bool *log_room)
+/* Lock given up for the call: a sick NIC may take a minute to answer. */
+static struct ibv_qp *qp_create_real_with(const struct qp_create *how, bool hidden,
+					  bool *log_room) SH_DROPS
 {
 	struct sh_yield yield = { how->context, SH_YIELD_SOME };
 	struct ibv_qp_cap cap = how->plain ? how->plain->cap : how->attr->cap;
 	struct ibv_qp *real;
 
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	do
 		real = qp_call_roomy(how, &cap, hidden, log_room);
 	while (!real && sh_yield(&yield));
 	if (real && how->plain)
 		how->attr->cap = how->plain->cap;
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	return real;
 }
 
-static struct ibv_qp *qp_create_real(const struct qp_create *how)
+static struct ibv_qp *qp_create_real(const struct qp_create *how) SH_DROPS
 {
 	return qp_create_real_with(how, false, NULL);
 }
@@ -144,7 +145,7 @@ static const char *qp_undriven_cq(int ret)
 }
 
 /* Why this QP cannot be driven; NULL: it can, as far as its attributes tell. */
-static const char *qp_foreign_reason(const struct qp_create *how, const struct sh_qp *qp)
+static const char *qp_foreign_reason(const struct qp_create *how, const struct sh_qp *qp) SH_DROPS
 {
 	const struct ibv_qp_init_attr_ex *attr = how->attr;
 	int ret;
@@ -171,7 +172,7 @@ static const char *qp_foreign_reason(const struct qp_create *how, const struct s
 }
 
 static struct ibv_qp *qp_create_foreign(const struct qp_create *how, struct sh_qp *qp,
-					const char *why)
+					const char *why) SH_DROPS
 {
 	struct ibv_qp *real;
 
@@ -207,7 +208,7 @@ static struct ibv_qp *qp_create_foreign(const struct qp_create *how, struct sh_q
 /* ---- driven QPs ----------------------------------------------------------------------------- */
 
 static int qp_drive(struct sh_qp *qp, struct ibv_qp *real, const struct ibv_qp_init_attr_ex *init,
-		    const char **why)
+		    const char **why) SH_LOCKED
 {
 	int ret;
 
@@ -228,7 +229,7 @@ static int qp_drive(struct sh_qp *qp, struct ibv_qp *real, const struct ibv_qp_i
 }
 
 /* Makes it on the application's shared receive queue, or on what stands in for it. */
-static struct ibv_qp *qp_create_real_driven(const struct qp_create *how, struct sh_qp *qp)
+static struct ibv_qp *qp_create_real_driven(const struct qp_create *how, struct sh_qp *qp) SH_DROPS
 {
 	bool rc = how->attr->qp_type == IBV_QPT_RC;
 	bool hidden = rc && sp_has(qp->ctx->dev, SP_HIDDEN_SENDS);
@@ -249,7 +250,7 @@ static struct ibv_qp *qp_create_real_driven(const struct qp_create *how, struct 
 	return real;
 }
 
-static struct ibv_qp *qp_create_driven(const struct qp_create *how, struct sh_qp *qp)
+static struct ibv_qp *qp_create_driven(const struct qp_create *how, struct sh_qp *qp) SH_DROPS
 {
 	struct ibv_qp_init_attr_ex asked = *how->attr;
 	struct ibv_qp *real = qp_create_real_driven(how, qp);
@@ -267,9 +268,9 @@ static struct ibv_qp *qp_create_driven(const struct qp_create *how, struct sh_qp
 		return real;
 	}
 	/* made again with CQs of its own, as its completions must not enter driven rings */
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	sh.real->destroy_qp(real);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	sh_qp_release_srq(qp);
 	how->attr->cap = qp->init.cap;
 	if (how->plain)
@@ -283,10 +284,10 @@ static struct ibv_qp *qp_create_recorded(const struct qp_create *how)
 	struct ibv_qp *real;
 	const char *why;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	if (!qp) {
 		real = qp_create_real(how);
-		pthread_mutex_unlock(&sh.lock);
+		sh_unlock();
 		return real;
 	}
 	qp->ctx = sh_ctx_find(how->context);
@@ -300,7 +301,7 @@ static struct ibv_qp *qp_create_recorded(const struct qp_create *how)
 	if (!real) {
 		int saved = errno;
 
-		pthread_mutex_unlock(&sh.lock);
+		sh_unlock();
 		free(qp);
 		errno = saved;
 		return NULL;
@@ -315,7 +316,7 @@ static struct ibv_qp *qp_create_recorded(const struct qp_create *how)
 		sh_ctx_prepare(qp->ctx);
 	}
 	sh_room_mend(qp);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return real;
 }
 
@@ -392,7 +393,7 @@ static int adopt_asked(struct ibv_qp *real, struct ibv_qp_init_attr_ex *init)
 }
 
 /* Gives back to the provider what the CQs of the QP, if driven, have of it. */
-static void adopt_foreign(struct sh_qp *qp)
+static void adopt_foreign(struct sh_qp *qp) SH_DROPS
 {
 	qp->foreign.refused = !sh_qp_foreign_leave_srq(qp, qp->why);
 	if (sh_qp_foreign_prepare(qp)) {
@@ -423,9 +424,9 @@ struct sh_qp *sh_qp_adopt(struct ibv_qp *real)
 	struct sh_qp *qp;
 	int ret;
 
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	ret = adopt_asked(real, &init);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	qp = sh_table_get(&sh_objects.by_qp, real);
 	if (ret || qp) /* another thread was quicker */
 		return qp;

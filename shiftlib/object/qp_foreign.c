@@ -63,26 +63,26 @@ static void private_cut(struct sh_cq *cq, struct sh_private_cq *private_cq)
 	private_cq->merged = false;
 }
 
-static void foreign_cq_drop(struct sh_cq *cq, struct sh_private_cq *private_cq)
+static void foreign_cq_drop(struct sh_cq *cq, struct sh_private_cq *private_cq) SH_DROPS
 {
 	if (!private_cq)
 		return;
 	private_cut(cq, private_cq);
 	sh_job_begin(&cq->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	private_destroy(cq, private_cq);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	sh_job_end(&cq->busy);
 }
 
-static struct sh_private_cq *foreign_cq_make(struct sh_cq *cq)
+static struct sh_private_cq *foreign_cq_make(struct sh_cq *cq) SH_DROPS
 {
 	struct sh_private_cq *made;
 
 	sh_job_begin(&cq->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	made = private_new(cq);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	sh_job_end(&cq->busy);
 	return made;
 }
@@ -112,7 +112,8 @@ static int foreign_cq_merge(struct sh_cq *cq, struct sh_private_cq *private_cq,
  * that cannot take its completions, unless its engine can. NULL when cq is not driven. made: that
  * QP, if it exists already.
  */
-static int foreign_cq(struct sh_cq *cq, const struct ibv_qp *made, struct sh_private_cq **out)
+static int foreign_cq(struct sh_cq *cq, const struct ibv_qp *made,
+		      struct sh_private_cq **out) SH_DROPS
 {
 	struct sh_private_cq *private_cq;
 	int ret;

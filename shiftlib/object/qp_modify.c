@@ -82,7 +82,7 @@ static void qp_capture(struct sh_qp *qp, const struct ibv_qp_attr *attr, int mas
  * Takes SHIFT's hands off a QP with an alternate path: its NIC may take that by itself, and the
  * queue pair of another NIC, or one behind a return, would lack it.
  */
-static void qp_alternate(struct sh_qp *qp, int mask)
+static void qp_alternate(struct sh_qp *qp, int mask) SH_LOCKED
 {
 	if (!(mask & IBV_QP_ALT_PATH))
 		return;
@@ -100,7 +100,7 @@ static void qp_number(struct sh_qp *qp, int mask)
 		sp_qp_number(qp->sp, 0, attr->sq_psn, sh_mtu_bytes(attr->path_mtu));
 }
 
-static void qp_state_reached(struct sh_qp *qp, enum ibv_qp_state state)
+static void qp_state_reached(struct sh_qp *qp, enum ibv_qp_state state) SH_DROPS
 {
 	sp_qp_modified(qp->sp, state);
 	if (state == IBV_QPS_RESET) {
@@ -141,15 +141,15 @@ static int stop_pay(void *object)
 {
 	struct qp_stop *stop = object;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	sh_wait_idle(&stop->waiting);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(stop);
 	return 0;
 }
 
-/* Lock held, given up meanwhile. By a NIC that hangs it will be done when that obeys. */
-static void stop_by_worker(struct sh_ctx *ctx, struct qp_stop *stop)
+/* By a NIC that hangs it will be done when that obeys. */
+static void stop_by_worker(struct sh_ctx *ctx, struct qp_stop *stop) SH_DROPS
 {
 	struct sh_command *command = &stop->command;
 
@@ -160,7 +160,7 @@ static void stop_by_worker(struct sh_ctx *ctx, struct qp_stop *stop)
 		(void)sh_debt_defer(ctx, stop_pay, stop, false);
 }
 
-static void qp_stop_carrier(struct sh_qp *qp)
+static void qp_stop_carrier(struct sh_qp *qp) SH_DROPS
 {
 	/* sent to the worker that will destroy it */
 	struct qp_stop here = { .command = { .nic = qp->active->nic,
@@ -232,8 +232,7 @@ static bool qp_stays_in_rts(const struct sh_qp *qp, const struct ibv_qp_attr *at
 	       (!(mask & IBV_QP_CUR_STATE) || attr->cur_qp_state == IBV_QPS_RTS);
 }
 
-/* Lock given up meanwhile. */
-static int qp_modify_real(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
+static int qp_modify_real(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask) SH_DROPS
 {
 	bool ask = qp_maybe_itself(qp, attr, mask), stays = qp_stays_in_rts(qp, attr, mask);
 	uint8_t port = qp->app.attr.port_num;
@@ -243,11 +242,11 @@ static int qp_modify_real(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
 	if (sh_qp_hangs(qp))
 		return EIO;
 	sh_job_begin(&qp->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	ret = stays ? modify_in_rts(qp->qp, attr, mask) : sh.real->modify_qp(qp->qp, attr, mask);
 	ask = ask && !ret &&
 	      !sh.real->query_gid(qp->ctx->ctx, port, attr->ah_attr.grh.sgid_index, &gid);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	sh_job_end(&qp->busy);
 	if (!(mask & IBV_QP_AV) || ret)
 		return ret;
@@ -264,14 +263,14 @@ static int qp_modify_real(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
  * left, or is dead. A NIC that is dead and has not said so yet is left now: what it has not taken
  * must not count there.
  */
-static bool qp_modify_lost(struct sh_qp *qp, int ret)
+static bool qp_modify_lost(struct sh_qp *qp, int ret) SH_LOCKED
 {
 	if (!sh_qp_moved(qp) && sh_qp_leaves(qp, ret))
 		sh_conn_simple(qp, SC_EV_FAULT, SC_REASON_DEVICE);
 	return sh_qp_moved(qp);
 }
 
-static int qp_modify_driven(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
+static int qp_modify_driven(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask) SH_DROPS
 {
 	bool ends = (mask & IBV_QP_STATE) &&
 		    (attr->qp_state == IBV_QPS_ERR || attr->qp_state == IBV_QPS_RESET);
@@ -320,7 +319,7 @@ static int qp_modify_driven(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask
  * returned, and the engine counts it behind that: meanwhile they must not be given to another
  * NIC.
  */
-static int qp_modify_to_rtr(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
+static int qp_modify_to_rtr(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask) SH_DROPS
 {
 	int ret;
 
@@ -338,7 +337,7 @@ static int qp_modify_to_rtr(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask
 	return ret;
 }
 
-static int qp_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
+static int qp_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask) SH_DROPS
 {
 	if (qp->srq && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR)
 		return qp_modify_to_rtr(qp, attr, mask);
@@ -347,9 +346,9 @@ static int qp_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 /*
  * Modifies a foreign QP. SHIFT knows only its state, its port, and whether its peer's atomics may
- * come. Lock held, given up meanwhile.
+ * come.
  */
-static int qp_modify_foreign(struct sh_qp *qp, const struct ibv_qp_attr *attr, int mask)
+static int qp_modify_foreign(struct sh_qp *qp, const struct ibv_qp_attr *attr, int mask) SH_DROPS
 {
 	bool reset = (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET;
 	struct ibv_qp_attr set = *attr;
@@ -359,9 +358,9 @@ static int qp_modify_foreign(struct sh_qp *qp, const struct ibv_qp_attr *attr, i
 	sh_job_begin(&qp->busy);
 	if (reset)
 		sh_qp_foreign_begin(qp);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	ret = sh.real->modify_qp(qp->qp, &set, set_mask);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	if (reset)
 		sh_qp_foreign_end(qp, !ret);
 	sh_job_end(&qp->busy);
@@ -376,15 +375,15 @@ static int qp_modify_foreign(struct sh_qp *qp, const struct ibv_qp_attr *attr, i
 }
 
 /* SHIFT has no record of it. Likewise. */
-static int qp_modify_unknown(struct ibv_qp *real, const struct ibv_qp_attr *attr, int mask)
+static int qp_modify_unknown(struct ibv_qp *real, const struct ibv_qp_attr *attr, int mask) SH_DROPS
 {
 	struct ibv_qp_attr set = *attr;
 	int ret;
 
 	sh_home_modify_unknown(real, sh_ctx_find(real->context), &set, mask);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	ret = sh.real->modify_qp(real, &set, mask);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	return ret;
 }
 
@@ -392,7 +391,7 @@ static int qp_modify_unknown(struct ibv_qp *real, const struct ibv_qp_attr *attr
  * Counts the QP anew: it may be a bystander now, or not masked any more; or the program has met a
  * dead device.
  */
-static void qp_modify_seen(struct sh_qp *qp, int ret)
+static void qp_modify_seen(struct sh_qp *qp, int ret) SH_LOCKED
 {
 	sh_users_count(qp);
 	if (sh_dead_device_error(ret) && qp->counted.user != SH_USER_MASKED)
@@ -405,7 +404,7 @@ int shift_modify_qp(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask)
 	struct sh_qp *qp;
 	int ret;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	qp = sh_table_get(&sh_objects.by_qp, real);
 	if (!qp && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_INIT)
 		qp = sh_qp_adopt(real);
@@ -417,6 +416,6 @@ int shift_modify_qp(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask)
 		ret = qp->foreign.refused ? EOPNOTSUPP : qp_modify_foreign(qp, attr, mask);
 	if (qp)
 		qp_modify_seen(qp, ret);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return ret;
 }

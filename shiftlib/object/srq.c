@@ -35,7 +35,7 @@ static void srq_record(struct ibv_pd *pd, struct ibv_srq *real, const struct ibv
 
 	if (!srq)
 		return; /* unknown to us: QPs on it stay foreign */
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	srq->srq = real;
 	srq->ctx = sh_ctx_find(pd->context);
 	srq->pd = sh_pd_find(pd);
@@ -50,7 +50,7 @@ static void srq_record(struct ibv_pd *pd, struct ibv_srq *real, const struct ibv
 	} else {
 		list_add_tail(&srq->ctx->srqs, &srq->link);
 	}
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
 struct ibv_srq *shift_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
@@ -76,15 +76,15 @@ static bool srq_hangs(struct ibv_srq *real)
 	struct sh_srq *srq;
 	bool hangs;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	srq = sh_srq_driven(real);
 	hangs = srq && srq->ctx->nic->sick && sh_ctx_masked(srq->ctx);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return hangs;
 }
 
-/* A dead NIC's answer, which the application is not to see. Lock held. */
-static bool srq_answer_masked(const struct sh_srq *srq, int ret)
+/* A dead NIC's answer, which the application is not to see. */
+static bool srq_answer_masked(const struct sh_srq *srq, int ret) SH_LOCKED
 {
 	return sh_dead_device_error(ret) && sh_ctx_masked(srq->ctx);
 }
@@ -100,7 +100,7 @@ int shift_modify_srq(struct ibv_srq *real, struct ibv_srq_attr *attr, int mask)
 	int ret = srq_hangs(real) ? EIO : sh.real->modify_srq(real, attr, mask);
 	struct sh_srq *srq;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	srq = sh_srq_driven(real);
 	if (srq && srq_answer_masked(srq, ret))
 		ret = srq_limit_check(srq, attr, mask);
@@ -109,7 +109,7 @@ int shift_modify_srq(struct ibv_srq *real, struct ibv_srq_attr *attr, int mask)
 		if (attr->srq_limit && sh_srq_ring_state(sp_srq_own(srq->sp)).split)
 			sh_kick(); /* the limit is checked from now on (conn/parts/srq.c) */
 	}
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return ret;
 }
 
@@ -120,7 +120,7 @@ int shift_query_srq(struct ibv_srq *real, struct ibv_srq_attr *attr)
 	struct sh_srq *srq;
 	bool masked;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	srq = sh_srq_driven(real);
 	masked = srq && srq_answer_masked(srq, ret);
 	if (masked) {
@@ -132,7 +132,7 @@ int shift_query_srq(struct ibv_srq *real, struct ibv_srq_attr *attr)
 		if (masked || state.split)
 			attr->srq_limit = state.limit;
 	}
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return ret;
 }
 
@@ -153,9 +153,9 @@ void sh_srq_forget(struct sh_srq *srq)
 	sh_srq_shadow_put(srq, srq->own);
 	sh_reclaim_forget(&srq->reclaim);
 	sh_job_begin(&srq->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	sh_reclaim_destroy(&srq->reclaim);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	sh_job_end(&srq->busy);
 	sh_wait_idle(&srq->busy);
 	sp_srq_undrive(srq->sp);
@@ -170,11 +170,11 @@ static int srq_destroy(void *object)
 	struct sh_srq *srq;
 	int ret;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	srq = sh_srq_of(real);
 	if (srq)
 		sh_srq_forget(srq);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	sh_async_forget_begin(async, real);
 	ret = sh_ctx_destroy_result(context, sh.real->destroy_srq(real));
 	sh_async_forget_end(async, real, ret != 0);
@@ -188,7 +188,7 @@ int shift_destroy_srq(struct ibv_srq *real)
 	bool later;
 	int ret = 0;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	srq = sh_srq_of(real);
 	ctx = sh_ctx_find(real->context);
 	later = sh_debts_kept(ctx) || (srq && (!list_empty(&srq->shadows) || srq->busy.jobs));
@@ -196,6 +196,6 @@ int shift_destroy_srq(struct ibv_srq *real)
 		ret = EBUSY;
 	else if (later)
 		ret = sh_debt_defer(ctx, srq_destroy, real, false);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return ret || later ? ret : srq_destroy(real);
 }

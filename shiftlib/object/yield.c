@@ -48,7 +48,7 @@ struct yield_job {
 
 /* ---- queue pairs ---------------------------------------------------------------------------- */
 
-static bool yield_idle_standby(const struct sh_qp *qp, const struct sh_nic *nic, bool far)
+static bool yield_idle_standby(const struct sh_qp *qp, const struct sh_nic *nic, bool far) SH_LOCKED
 {
 	const struct sh_carrier *standby = qp->standby;
 
@@ -57,7 +57,7 @@ static bool yield_idle_standby(const struct sh_qp *qp, const struct sh_nic *nic,
 	       qp->core.move == SC_MOVE_NONE && !qp->fence.number;
 }
 
-static uint32_t yield_count_standbys(const struct sh_nic *nic, bool far)
+static uint32_t yield_count_standbys(const struct sh_nic *nic, bool far) SH_LOCKED
 {
 	uint32_t n = 0;
 	struct sh_qp *qp;
@@ -71,7 +71,7 @@ static uint32_t yield_count_standbys(const struct sh_nic *nic, bool far)
  * Drops idle standbys, which are destroyed on the NIC's worker. Returns how many there were to
  * destroy.
  */
-static uint32_t yield_standbys(struct sh_nic *nic, bool far, uint32_t most)
+static uint32_t yield_standbys(struct sh_nic *nic, bool far, uint32_t most) SH_LOCKED
 {
 	uint32_t n = 0, real = 0;
 	struct sh_qp *qp;
@@ -93,7 +93,7 @@ static uint32_t yield_standbys(struct sh_nic *nic, bool far, uint32_t most)
 
 /* ---- all else, on the NIC's worker, where no standby is being made meanwhile ----------------- */
 
-static bool yield_cq(struct sh_ctx *ctx, uint8_t path)
+static bool yield_cq(struct sh_ctx *ctx, uint8_t path) SH_DROPS
 {
 	struct sh_shadow_cq *shadow;
 	struct sh_cq *cq;
@@ -109,7 +109,7 @@ static bool yield_cq(struct sh_ctx *ctx, uint8_t path)
 	return false;
 }
 
-static bool yield_srq(struct sh_ctx *ctx, uint8_t path)
+static bool yield_srq(struct sh_ctx *ctx, uint8_t path) SH_DROPS
 {
 	struct sh_shadow_srq *shadow;
 	struct sh_srq *srq;
@@ -125,7 +125,7 @@ static bool yield_srq(struct sh_ctx *ctx, uint8_t path)
 	return false;
 }
 
-static bool yield_qp_needs(const struct sh_qp *qp, uint8_t path)
+static bool yield_qp_needs(const struct sh_qp *qp, uint8_t path) SH_LOCKED
 {
 	uint32_t i;
 
@@ -135,7 +135,7 @@ static bool yield_qp_needs(const struct sh_qp *qp, uint8_t path)
 	return sh_loopback_has_reader(qp, path) || sh_pool_has(qp, qp->ctx->path[path]);
 }
 
-static bool yield_pd_needed(const struct sh_pd *pd, uint8_t path)
+static bool yield_pd_needed(const struct sh_pd *pd, uint8_t path) SH_LOCKED
 {
 	struct sh_srq *srq;
 	struct sh_qp *qp;
@@ -149,7 +149,7 @@ static bool yield_pd_needed(const struct sh_pd *pd, uint8_t path)
 	return false;
 }
 
-static uint32_t yield_pd(struct sh_ctx *ctx, uint8_t path, uint32_t turn)
+static uint32_t yield_pd(struct sh_ctx *ctx, uint8_t path, uint32_t turn) SH_DROPS
 {
 	struct sh_pd *pd;
 
@@ -167,7 +167,7 @@ static uint32_t yield_pd(struct sh_ctx *ctx, uint8_t path, uint32_t turn)
  * Gives back the next thing. The lock is given up on the way, so after each one the search begins
  * anew. False: none is left.
  */
-static bool yield_next(struct yield_job *task, uint32_t turn)
+static bool yield_next(struct yield_job *task, uint32_t turn) SH_DROPS
 {
 	struct sh_ctx *ctx;
 	uint32_t n;
@@ -193,7 +193,7 @@ static bool yield_next(struct yield_job *task, uint32_t turn)
 static void yield_run(struct sh_job *job)
 {
 	struct yield_job *task = (struct yield_job *)job;
-	static uint32_t turns; /* sh.lock */
+	static uint32_t turns; /* sh_lock() */
 	uint32_t turn;
 
 	sh.real->thread_inside();
@@ -211,7 +211,7 @@ static void yield_done(struct sh_job *job)
 	struct yield_job *task = (struct yield_job *)job;
 	bool left;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	left = task->left;
 	task->done = true;
 	if (!job->canceled && !task->far)
@@ -219,7 +219,7 @@ static void yield_done(struct sh_job *job)
 	if (task->far)
 		sh_reach_left();
 	pthread_cond_broadcast(&sh.idle);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	if (left)
 		free(task);
 }
@@ -242,7 +242,7 @@ static void yield_fence(struct sh_job *job)
 }
 
 /* NULL: it has nothing, or cannot be told to give it back. */
-static struct yield_job *yield_begin(struct sh_nic *nic, bool all)
+static struct yield_job *yield_begin(struct sh_nic *nic, bool all) SH_LOCKED
 {
 	uint32_t n = yield_count_standbys(nic, false);
 	struct yield_job *task;
@@ -282,7 +282,7 @@ void sh_news_nic_empty(struct sh_nic *nic)
 }
 
 /* Gives back what is beyond the reach, on one NIC, where nothing is paused. Nobody waits for it. */
-static void yield_far_begin(struct sh_nic *nic)
+static void yield_far_begin(struct sh_nic *nic) SH_LOCKED
 {
 	struct yield_job *task;
 
@@ -319,12 +319,12 @@ void sh_news_reach_less(void)
 }
 
 /* Waits, but not for a NIC that does nothing. False: it has not done it. */
-static bool yield_await(struct yield_job *task, const struct timespec *until)
+static bool yield_await(struct yield_job *task, const struct timespec *until) SH_DROPS
 {
 	int ret = 0;
 
 	while (!task->done && !ret)
-		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, until);
+		ret = sh_lock_wait_until(&sh.idle, until);
 	if (!task->done) {
 		task->left = true;
 		return false;
@@ -342,17 +342,17 @@ static bool yield_await(struct yield_job *task, const struct timespec *until)
 }
 
 /* Waits for what other threads deregister just now: it counts until they have done it. */
-static void yield_wait_deregs(const struct timespec *until)
+static void yield_wait_deregs(const struct timespec *until) SH_DROPS
 {
 	int ret = 0;
 
 	(void)sh_late_hurry();
 	while (sh_objects.deregs.jobs && !ret)
-		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, until);
+		ret = sh_lock_wait_until(&sh.idle, until);
 }
 
 /* Waits for late regions. Regions that are left while it waits are not its own. */
-static bool yield_step_late(void)
+static bool yield_step_late(void) SH_DROPS
 {
 	uint64_t until_gone = sh_late_left();
 	struct timespec until;
@@ -362,12 +362,12 @@ static bool yield_step_late(void)
 		return false;
 	until = sh_until(YIELD_WAIT_S * SH_NS_PER_S);
 	while (sh_late_gone() < until_gone && !ret)
-		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, &until);
+		ret = sh_lock_wait_until(&sh.idle, &until);
 	return true;
 }
 
 /* The application waits, but not for a NIC that does nothing. */
-static bool yield_step_far(void)
+static bool yield_step_far(void) SH_DROPS
 {
 	bool any = sh_reach_pairs() || sh_reach_is_leaving();
 	struct timespec until;
@@ -375,7 +375,7 @@ static bool yield_step_far(void)
 
 	until = sh_until(YIELD_WAIT_S * SH_NS_PER_S);
 	while (sh_reach_is_leaving() && !ret)
-		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, &until);
+		ret = sh_lock_wait_until(&sh.idle, &until);
 	return any;
 }
 
@@ -388,7 +388,7 @@ static bool yield_nic_busy(const struct sh_nic *nic)
 	       (nic->yield.closed && nic->removal.leaving);
 }
 
-static bool yield_await_nics(const struct timespec *until)
+static bool yield_await_nics(const struct timespec *until) SH_DROPS
 {
 	bool any = false;
 	uint32_t i;
@@ -397,13 +397,13 @@ static bool yield_await_nics(const struct timespec *until)
 	for (i = 0; i < sh_nics.n; i++) {
 		any |= yield_nic_busy(&sh_nics.nic[i]);
 		while (yield_nic_busy(&sh_nics.nic[i]) && !ret)
-			ret = pthread_cond_timedwait(&sh.idle, &sh.lock, until);
+			ret = sh_lock_wait_until(&sh.idle, until);
 	}
 	return any;
 }
 
 /* Closing is a job of each NIC's worker: what comes behind it is done when that is. */
-static void yield_await_workers(const struct timespec *until)
+static void yield_await_workers(const struct timespec *until) SH_DROPS
 {
 	struct yield_job *tasks[SH_MAX_NICS];
 	uint32_t i, n = 0;
@@ -425,7 +425,7 @@ static void yield_await_workers(const struct timespec *until)
 		yield_await(tasks[i], until);
 }
 
-static bool yield_step_nics(bool (*give)(struct sh_nic *nic))
+static bool yield_step_nics(bool (*give)(struct sh_nic *nic)) SH_DROPS
 {
 	struct timespec until;
 	bool any;
@@ -443,7 +443,7 @@ static bool yield_step_nics(bool (*give)(struct sh_nic *nic))
 }
 
 /* False: nothing can have changed. */
-static bool yield_step(struct sh_nic *own, enum sh_yield_step step)
+static bool yield_step(struct sh_nic *own, enum sh_yield_step step) SH_DROPS
 {
 	bool deregs = step != SH_YIELD_SOME && sh_objects.deregs.jobs, any = deregs;
 	struct yield_job *tasks[SH_MAX_NICS];
@@ -483,9 +483,9 @@ bool shift_gives_way(void)
 
 	if (!yield_helps(error))
 		return false;
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	any = yield_step_nics(sh_nic_give_back);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	errno = error;
 	return any;
 }
@@ -498,7 +498,7 @@ bool sh_yield(struct sh_yield *yield)
 
 	if (!yield_helps(error))
 		return false;
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	own = sh_nic_by_place(sh.real->get_device_name(yield->context->device));
 	if (yield->step == SH_YIELD_LATE) {
 		any = yield_step_late();
@@ -510,7 +510,7 @@ bool sh_yield(struct sh_yield *yield)
 	}
 	while (!any && yield->step != SH_YIELD_NO_MORE)
 		any = yield_step(own, yield->step++);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	errno = error;
 	return any;
 }

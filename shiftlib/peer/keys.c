@@ -132,7 +132,7 @@ static void keys_forget(struct sh_peer *peer)
 	sp_keys_changed();
 }
 
-static void keys_apply(struct sh_peer *peer, const struct sh_wire_key *key)
+static void keys_apply(struct sh_peer *peer, const struct sh_wire_key *key) SH_LOCKED
 {
 	struct sh_keymap *map;
 
@@ -233,7 +233,7 @@ static int keys_reserve(uint32_t n)
  * it begins anew, at the next number, with all valid keys; a mark tells peers that nothing before
  * is missing.
  */
-static void keys_compact(void)
+static void keys_compact(void) SH_LOCKED
 {
 	struct sh_wire_key *first;
 
@@ -247,7 +247,7 @@ static void keys_compact(void)
 }
 
 /* Tells all peers. One that was told and has not answered is told again by the clock. */
-static void keys_tell(void)
+static void keys_tell(void) SH_LOCKED
 {
 	uint64_t now = sh_now_ns();
 	struct sh_peer *peer;
@@ -263,7 +263,7 @@ static void keys_tell(void)
  * Tells all peers a little later: nobody waits for that (sh_keys_wait), so no message is sent in
  * the application's thread.
  */
-static void keys_tell_later(void)
+static void keys_tell_later(void) SH_LOCKED
 {
 	struct sh_peer *peer;
 
@@ -312,7 +312,7 @@ static bool keys_peer_stale(const struct sh_peer *peer, uint32_t rkey)
 	return false;
 }
 
-static bool keys_stale(uint32_t rkey)
+static bool keys_stale(uint32_t rkey) SH_LOCKED
 {
 	struct sh_peer *peer;
 
@@ -361,7 +361,7 @@ void sh_keys_wait(uint32_t rkey)
 	keys_tell();
 	until = sh_until(KEYS_WAIT_S * SH_NS_PER_S);
 	while (!ret && keys_stale(rkey))
-		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, &until);
+		ret = sh_lock_wait_until(&sh.idle, &until);
 	if (ret)
 		keys_wait_no_more(rkey, since);
 }

@@ -173,7 +173,7 @@ static void path_run(struct sh_job *job)
 				   : -ENODEV;
 }
 
-static void path_opened(struct sh_peer *peer, const struct sh_peer_path *path)
+static void path_opened(struct sh_peer *peer, const struct sh_peer_path *path) SH_LOCKED
 {
 	peer->keys_resend_at = peer->nics_resend_at = sh_now_ns();
 	if (!peer->keys_heard)
@@ -194,7 +194,7 @@ static void path_retry_later(struct sh_peer *peer)
 	sh_kick();
 }
 
-static void path_open(struct sh_peer *peer, struct sh_peer_path *path);
+static void path_open(struct sh_peer *peer, struct sh_peer_path *path) SH_LOCKED;
 
 static void path_done(struct sh_job *job)
 {
@@ -202,7 +202,7 @@ static void path_done(struct sh_job *job)
 	struct sh_peer_path *path = task->path;
 	struct sh_peer *peer = task->peer;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	path->opening = false;
 	if (task->made) {
 		path_close(path->nic, path->path);
@@ -218,12 +218,12 @@ static void path_done(struct sh_job *job)
 	}
 	sh_job_end(&peer->busy);
 	sh_kick();
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 
 /* Opens the path; anew if an address has changed: the old one serves until then. */
-static void path_open(struct sh_peer *peer, struct sh_peer_path *path)
+static void path_open(struct sh_peer *peer, struct sh_peer_path *path) SH_LOCKED
 {
 	const struct sh_peer_nic *remote = sh_peer_nic(peer, path->remote_nic);
 	struct sh_nic *nic = path->nic;
@@ -266,7 +266,8 @@ struct sh_peer_path *sh_peer_path(struct sh_peer *peer, const struct sh_nic *nic
 	return NULL;
 }
 
-static struct sh_peer_path *path_new(struct sh_peer *peer, struct sh_nic *nic, uint8_t remote_nic)
+static struct sh_peer_path *path_new(struct sh_peer *peer, struct sh_nic *nic,
+				     uint8_t remote_nic) SH_LOCKED
 {
 	struct sh_peer_path **paths = realloc(peer->paths, (peer->n_paths + 1) * sizeof(*paths));
 	struct sh_peer_path *path = paths ? malloc(sizeof(*path)) : NULL;
@@ -311,7 +312,7 @@ void sh_peer_serve(struct sh_peer *peer, const struct ibv_ah_attr *ah)
 }
 
 /* Opens all paths. One that failed may work later: the route to the peer was not there yet. */
-static void peer_open_paths(struct sh_peer *peer)
+static void peer_open_paths(struct sh_peer *peer) SH_LOCKED
 {
 	uint32_t i;
 
@@ -351,7 +352,7 @@ int sh_peer_learn(struct sh_peer *peer, uint8_t remote_nic, const struct sh_addr
 	return 0;
 }
 
-static void peer_nic_changed(struct sh_peer *peer)
+static void peer_nic_changed(struct sh_peer *peer) SH_LOCKED
 {
 	peer_open_paths(peer);
 	peer->nics_interval = 0;
@@ -489,7 +490,7 @@ uint64_t sh_peer_next_timer(const struct sh_peer *peer)
 			     peer->paths_retry_at);
 }
 
-static void peer_timer(struct sh_peer *peer, uint64_t now)
+static void peer_timer(struct sh_peer *peer, uint64_t now) SH_LOCKED
 {
 	if (peer->keys_resend_at && peer->keys_resend_at <= now)
 		sh_keys_send(peer, now);
@@ -501,7 +502,7 @@ static void peer_timer(struct sh_peer *peer, uint64_t now)
 	}
 }
 
-static void peers_run(uint64_t now)
+static void peers_run(uint64_t now) SH_LOCKED
 {
 	struct sh_peer *peer;
 

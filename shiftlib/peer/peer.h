@@ -135,7 +135,7 @@ bool sh_peers_sign(void); /* the job has a secret: unsigned datagrams do not cou
 const struct sh_peer_nic *sh_peer_nic(const struct sh_peer *peer, uint8_t remote_nic);
 /* Takes an address of that revision; old news is ignored. 0 or -ENOMEM. */
 int sh_peer_learn(struct sh_peer *peer, uint8_t remote_nic, const struct sh_address *address,
-		  uint32_t revision);
+		  uint32_t revision) SH_LOCKED;
 /*
  * Sets the service level and traffic class of datagrams to the peer, before its first path. Not on
  * Ethernet, where an own class keeps datagrams answered while the class of the data is paused.
@@ -145,7 +145,8 @@ void sh_peer_serve(struct sh_peer *peer, const struct ibv_ah_attr *ah);
  * Returns the control path between these NICs, opened as soon as can be. NULL: too many, or no
  * memory.
  */
-struct sh_peer_path *sh_peer_route(struct sh_peer *peer, struct sh_nic *nic, uint8_t remote_nic);
+struct sh_peer_path *sh_peer_route(struct sh_peer *peer, struct sh_nic *nic,
+				   uint8_t remote_nic) SH_LOCKED;
 /*
  * Returns the map of keys, by the numbers of the NIC there and the replica's; NULL: none. For any
  * thread that has the peer.

@@ -22,7 +22,7 @@
  * it.
  */
 static void receive_ping(struct sh_peer *peer, const struct sh_nic *nic,
-			 const struct sh_wire_record *record)
+			 const struct sh_wire_record *record) SH_LOCKED
 {
 	struct sh_peer_path *path = sh_peer_path(peer, nic, record->ping.nic);
 
@@ -33,7 +33,7 @@ static void receive_ping(struct sh_peer *peer, const struct sh_nic *nic,
 }
 
 static void receive_record(struct sh_peer *peer, const struct sh_nic *nic,
-			   const struct sh_wire_record *record)
+			   const struct sh_wire_record *record) SH_LOCKED
 {
 	switch (record->type) {
 	case SH_WIRE_STANDBY:
@@ -92,7 +92,7 @@ static enum sh_refusal receive_check(struct sh_peer *peer, const struct sh_nic *
  * Takes a datagram of an instance not introduced yet. Senders have read the entries of their peers,
  * so their own entries are there.
  */
-static void receive_from_stranger(struct sh_wire_reader *reader)
+static void receive_from_stranger(struct sh_wire_reader *reader) SH_LOCKED
 {
 	struct sh_wire_record record;
 
@@ -102,7 +102,7 @@ static void receive_from_stranger(struct sh_wire_reader *reader)
 }
 
 static void receive_from_peer(struct sh_peer *peer, const struct sh_nic *nic,
-			      struct sh_wire_reader *reader)
+			      struct sh_wire_reader *reader) SH_LOCKED
 {
 	struct sh_wire_record record;
 	int ret;
@@ -118,7 +118,7 @@ static void receive_from_peer(struct sh_peer *peer, const struct sh_nic *nic,
 		receive_refused(peer, peer->instance, SH_REFUSED_DAMAGED);
 }
 
-static void receive_datagram(void *nic, const void *buf, size_t length)
+static void receive_datagram(void *nic, const void *buf, size_t length) SH_LOCKED
 {
 	struct sh_wire_header header = { 0 };
 	struct sh_wire_reader reader;

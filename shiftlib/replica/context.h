@@ -56,7 +56,8 @@ struct sh_objects {
 extern struct sh_objects sh_objects;
 
 struct sh_ctx *sh_ctx_find(struct ibv_context *context);
-void sh_ctx_prepare(struct sh_ctx *ctx); /* first RC QP: open NICs, replay what was recorded */
+/* First RC QP: open NICs, replay what was recorded. */
+void sh_ctx_prepare(struct sh_ctx *ctx) SH_LOCKED;
 
 extern const struct sh_module sh_objects_module;
 

@@ -12,9 +12,9 @@ static int cq_shadow_size(const struct sh_cq *cq, const struct sh_nic *nic)
 {
 	int cqe;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	cqe = sh_cq_size(cq, nic);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return cqe;
 }
 
@@ -80,9 +80,9 @@ void sh_cq_shadow_destroy(struct sh_cq *cq, struct sh_shadow_cq *shadow)
 	if (shadow->channel)
 		sh_comp_channel_shadow_put(cq->facade, shadow->channel);
 	if (shadow->holds) {
-		pthread_mutex_lock(&sh.lock);
+		sh_lock();
 		sh_nic_release(shadow->nic, shadow->incarnation);
-		pthread_mutex_unlock(&sh.lock);
+		sh_unlock();
 	}
 	free(shadow);
 }
@@ -93,10 +93,10 @@ void sh_cq_shadow_put(struct sh_cq *cq, struct sh_shadow_cq *shadow)
 	if (!shadow || --shadow->refs)
 		return;
 	sh_job_begin(&cq->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	sh_cq_shadow_cut(cq, shadow);
 	sh_cq_shadow_destroy(cq, shadow);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	sh_job_end(&cq->busy);
 }
 
@@ -123,16 +123,16 @@ static bool cq_shadow_serves(const struct sh_cq *cq, uint8_t path)
 	const struct sh_shadow_cq *shadow;
 	bool serves;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	shadow = cq->shadow[path];
 	serves = shadow && !shadow->overrun &&
 		 shadow->incarnation == cq->ctx->path[path]->incarnation;
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return serves;
 }
 
 /* Puts a shadow in the place of one whose incarnation died, or that overran. */
-static void cq_shadow_replace(struct sh_cq *cq, uint8_t path, struct sh_shadow_cq *shadow)
+static void cq_shadow_replace(struct sh_cq *cq, uint8_t path, struct sh_shadow_cq *shadow) SH_DROPS
 {
 	struct sh_shadow_cq *before = cq->shadow[path];
 
@@ -154,7 +154,7 @@ int sh_cq_shadow_make(struct sh_cq *cq, uint8_t path)
 	shadow = cq_shadow_new(cq, nic);
 	if (!shadow)
 		return -ENOMEM;
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	ret = sp_cq_ring_add(cq->sp, sh_nic_dev(nic, sh_nic_engine(cq->ctx->nic)), shadow->cq,
 			     &shadow->ring);
 	if (!ret) {
@@ -163,7 +163,7 @@ int sh_cq_shadow_make(struct sh_cq *cq, uint8_t path)
 		shadow->holds = true;
 		cq_shadow_replace(cq, path, shadow);
 	}
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	if (!ret) {
 		sh_cq_resize_shadow_late(cq, path);
 		return 0;

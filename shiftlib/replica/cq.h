@@ -65,12 +65,12 @@ struct sh_cq {
  * the CQ alive.
  */
 int sh_cq_shadow_make(struct sh_cq *cq, uint8_t path);
-/* Takes the present shadow for a carrier. Lock held. */
-struct sh_shadow_cq *sh_cq_shadow_get(struct sh_cq *cq, uint8_t path);
-/* Gives a shadow back. Lock held, given up meanwhile. */
-void sh_cq_shadow_put(struct sh_cq *cq, struct sh_shadow_cq *shadow);
-/* Returns the present shadow that is this real CQ; NULL: none is. Lock held. */
-struct sh_shadow_cq *sh_cq_shadow_find(const struct sh_cq *cq, const struct ibv_cq *real);
+/* Takes the present shadow for a carrier. */
+struct sh_shadow_cq *sh_cq_shadow_get(struct sh_cq *cq, uint8_t path) SH_LOCKED;
+/* Gives a shadow back. */
+void sh_cq_shadow_put(struct sh_cq *cq, struct sh_shadow_cq *shadow) SH_DROPS;
+/* Returns the present shadow that is this real CQ; NULL: none is. */
+struct sh_shadow_cq *sh_cq_shadow_find(const struct sh_cq *cq, const struct ibv_cq *real) SH_LOCKED;
 /*
  * cut: readers of events and the engine let go of a shadow that nobody holds any more; lock held.
  * destroy: behind that, lock not held.
@@ -81,9 +81,9 @@ void sh_cq_shadow_destroy(struct sh_cq *cq, struct sh_shadow_cq *shadow);
 /* cq_resize.c */
 /*
  * Returns how many completions the CQ's ring on that NIC must hold: more than its own, if that is
- * dead and cannot grow; no more than the NIC can. Lock held.
+ * dead and cannot grow; no more than the NIC can.
  */
-int sh_cq_size(const struct sh_cq *cq, const struct sh_nic *nic);
+int sh_cq_size(const struct sh_cq *cq, const struct sh_nic *nic) SH_LOCKED;
 /*
  * Resizes the application's CQ, or a shadow of it; lock not held. Positive errno, as of the verb.
  * told: places that the application knows of, behind a success; 0: as before.
@@ -94,12 +94,12 @@ int sh_cq_resize_ring(struct sh_cq *cq, struct ibv_cq *real, int cqe, int told);
  * completion of start_poll.
  */
 int sh_cq_resize_quietly(struct sh_cq *cq, int cqe);
-/* True if all queue pairs are known whose completions come there. Lock held. */
-bool sh_cq_known(const struct sh_cq *cq);
-/* True if it has too little room for the connections on it that may move. Lock held. */
-bool sh_cq_short(const struct sh_cq *cq);
-/* Resizes the shadows that are too small; lock held, given up meanwhile. */
-void sh_cq_resize_shadows(struct sh_cq *cq);
+/* True if all queue pairs are known whose completions come there. */
+bool sh_cq_known(const struct sh_cq *cq) SH_LOCKED;
+/* True if it has too little room for the connections on it that may move. */
+bool sh_cq_short(const struct sh_cq *cq) SH_LOCKED;
+/* Resizes the shadows that are too small. */
+void sh_cq_resize_shadows(struct sh_cq *cq) SH_DROPS;
 /* Repeats a resize that came while the shadow was made. Lock not held. */
 void sh_cq_resize_shadow_late(struct sh_cq *cq, uint8_t path);
 

@@ -69,13 +69,13 @@ static int cq_resize_own(struct sh_cq *cq, int cqe, int told)
 
 	cq->cq->cqe = (int)cq->room.have;
 	ret = cq_resize(cq, cq->cq, cqe);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	cq->room.have = (uint32_t)cq->cq->cqe;
 	if (!ret && told)
 		cq->room.told = (uint32_t)told < cq->room.have ? (uint32_t)told : cq->room.have;
 	if (sp_has(cq->sp, SP_OWN_CQ_SIZE))
 		cq->cq->cqe = (int)cq->room.told;
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return ret;
 }
 
@@ -120,7 +120,7 @@ int sh_cq_size(const struct sh_cq *cq, const struct sh_nic *nic)
 	return sh_fit_cqe(size > INT32_MAX ? INT32_MAX : (int)size, &nic->max);
 }
 
-static bool cq_shadow_small(const struct sh_cq *cq, const struct sh_shadow_cq *shadow)
+static bool cq_shadow_small(const struct sh_cq *cq, const struct sh_shadow_cq *shadow) SH_LOCKED
 {
 	return shadow && !shadow->overrun && !shadow->refused &&
 	       shadow->cq->cqe < sh_cq_size(cq, shadow->nic);
@@ -153,27 +153,27 @@ static void cq_shadow_enlarge_quietly(struct sh_cq *cq, struct sh_shadow_cq *sha
 		return;
 	sh_log(SH_LOG_INFO, "%s: a completion queue could not be made larger: %s",
 	       shadow->nic->name, strerror(ret));
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	shadow->refused = true;
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
 void sh_cq_resize_shadow_late(struct sh_cq *cq, uint8_t path)
 {
 	struct sh_shadow_cq *shadow;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	shadow = cq->shadow[path];
 	if (cq_shadow_small(cq, shadow)) {
 		int cqe = sh_cq_size(cq, shadow->nic);
 
 		shadow->refs++;
-		pthread_mutex_unlock(&sh.lock);
+		sh_unlock();
 		cq_shadow_enlarge_quietly(cq, shadow, cqe);
-		pthread_mutex_lock(&sh.lock);
+		sh_lock();
 		sh_cq_shadow_put(cq, shadow);
 	}
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
 struct resize_job {
@@ -196,14 +196,14 @@ static void resize_done(struct sh_job *job)
 {
 	struct resize_job *task = (struct resize_job *)job;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	sh_cq_shadow_put(task->cq, task->shadow);
 	sh_job_end(&task->cq->busy);
 	task->finished = true;
 	pthread_cond_broadcast(&sh.idle);
 	if (task->left)
 		free(task);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
 static bool nic_hangs(const struct sh_nic *nic)
@@ -215,11 +215,10 @@ static bool nic_hangs(const struct sh_nic *nic)
 }
 
 /*
- * Resizes a shadow; lock held, given up meanwhile. The application may fill the queue at once, so
- * it is waited for; but not on a NIC that hangs while the application's own works: nothing moves
- * there before it has done this.
+ * Resizes a shadow. The application may fill the queue at once, so it is waited for; but not on a
+ * NIC that hangs while the application's own works: nothing moves there before it has done this.
  */
-static void cq_resize_shadow(struct sh_cq *cq, struct sh_shadow_cq *shadow)
+static void cq_resize_shadow(struct sh_cq *cq, struct sh_shadow_cq *shadow) SH_DROPS
 {
 	uint64_t ask_at = sh_now_ns() + sh.config.hang.command_ns;
 	struct resize_job *task = calloc(1, sizeof(*task));

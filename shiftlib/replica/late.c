@@ -90,7 +90,7 @@ static void late_mr_tell(const struct sh_nic *nic, const struct late_mr *mr, boo
 			     nic->name, strerror(mr->error));
 }
 
-static void late_mr_over(struct sh_nic *nic, struct late_mr *mr, bool canceled)
+static void late_mr_over(struct sh_nic *nic, struct late_mr *mr, bool canceled) SH_LOCKED
 {
 	late_mr_tell(nic, mr, canceled);
 	sh_nic_release(nic, mr->incarnation);
@@ -101,10 +101,10 @@ static void late_mr_over(struct sh_nic *nic, struct late_mr *mr, bool canceled)
 	free(mr);
 }
 
-static void late_give(struct late_line *line, bool alone);
+static void late_give(struct late_line *line, bool alone) SH_LOCKED;
 
 /* The next of them; and what found no room while these were there. */
-static void late_again(struct late_line *line)
+static void late_again(struct late_line *line) SH_LOCKED
 {
 	bool missed = late.missed;
 
@@ -120,7 +120,7 @@ static void late_done(struct sh_job *job)
 	bool canceled = job->canceled; /* read here, as the job may be given again below */
 	struct late_mr *mr, *next;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	for (mr = line->taken; mr; mr = next) {
 		next = mr->next;
 		late_mr_over(line->nic, mr, canceled);
@@ -129,7 +129,7 @@ static void late_done(struct sh_job *job)
 	line->under_way = false;
 	if (!canceled && !sh.stopping)
 		late_again(line);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
 static void late_take(struct late_line *line)
@@ -174,14 +174,14 @@ static struct sh_worker *late_worker(struct late_line *line, bool alone)
 	return line->own ? line->own : line->nic->worker;
 }
 
-static void late_wake(void)
+static void late_wake(void) SH_LOCKED
 {
 	if (!late.at)
 		late.at = sh_now_ns() + LATE_NS;
 	sh_wake_at(late.at);
 }
 
-static void late_give(struct late_line *line, bool alone)
+static void late_give(struct late_line *line, bool alone) SH_LOCKED
 {
 	if (line->under_way || !line->first)
 		return;
@@ -217,7 +217,7 @@ bool sh_late_defer(struct sh_pd *pd, uint8_t path, struct ibv_mr *shadow, uint32
 }
 
 /* Gives a line to another thread if its job stands behind something that takes long. */
-static void late_hurry(struct late_line *line)
+static void late_hurry(struct late_line *line) SH_LOCKED
 {
 	if (line->under_way && sh_worker_withdraw(line->nic->worker, &line->job)) {
 		late_put_back(line);
@@ -265,7 +265,7 @@ uint64_t sh_late_gone(void)
 
 /* ---- the module ----------------------------------------------------------------------------- */
 
-static void late_alarm(uint64_t now)
+static void late_alarm(uint64_t now) SH_LOCKED
 {
 	uint32_t i;
 

@@ -99,7 +99,7 @@ static void memory_pd_done(struct sh_job *job)
 	struct memory_job *task = (struct memory_job *)job;
 	struct sh_pd *pd = task->pd;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	pd->shadow[task->path].state = task->made_pd ? SH_SHADOW_MADE : SH_SHADOW_FAILED;
 	if (task->made_pd)
 		sh_nic_hold(pd->ctx->path[task->path], pd->shadow[task->path].incarnation);
@@ -112,7 +112,7 @@ static void memory_pd_done(struct sh_job *job)
 		sh_pd_lose_path(pd, task->path);
 	}
 	sh_job_end(&pd->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 
@@ -189,7 +189,7 @@ static void memory_mr_run(struct sh_job *job)
 	memory_mr_try(task, pd->pd);
 }
 
-static void memory_mr_made(const struct memory_job *task)
+static void memory_mr_made(const struct memory_job *task) SH_LOCKED
 {
 	struct sh_mr *mr = task->mr;
 
@@ -204,7 +204,7 @@ static void memory_mr_made(const struct memory_job *task)
 	sh_srq_keys_came(mr->pd->ctx);
 }
 
-static void memory_mr_failed(const struct memory_job *task)
+static void memory_mr_failed(const struct memory_job *task) SH_LOCKED
 {
 	struct sh_mr *mr = task->mr;
 
@@ -226,7 +226,7 @@ static void memory_mr_failed(const struct memory_job *task)
 	sh_pd_lose_path(mr->pd, task->path);
 }
 
-static void memory_mr_finish(struct memory_job *task)
+static void memory_mr_finish(struct memory_job *task) SH_LOCKED
 {
 	if (task->made_mr)
 		memory_mr_made(task);
@@ -239,13 +239,13 @@ static void memory_mr_finish(struct memory_job *task)
 
 static void memory_mr_done(struct sh_job *job)
 {
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	memory_mr_finish((struct memory_job *)job);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(job);
 }
 
-static int memory_submit(struct memory_job *task)
+static int memory_submit(struct memory_job *task) SH_LOCKED
 {
 	struct sh_busy *busy = task->mr ? &task->mr->busy : &task->pd->busy;
 	struct memory_job *copy = malloc(sizeof(*copy));
@@ -289,12 +289,12 @@ struct replay_job {
 	uint8_t path;
 };
 
-static bool replay_waits(const struct sh_pd *pd)
+static bool replay_waits(const struct sh_pd *pd) SH_LOCKED
 {
 	return sh_setup_on() && !pd->ctx->needed;
 }
 
-static uint32_t replay_take(const struct replay_job *replay, struct memory_job *tasks)
+static uint32_t replay_take(const struct replay_job *replay, struct memory_job *tasks) SH_LOCKED
 {
 	struct list_node *line = &replay->pd->shadow[replay->path].mrs;
 	uint32_t n;
@@ -352,15 +352,15 @@ static void replay_done(struct sh_job *job)
 {
 	struct replay_job *replay = (struct replay_job *)job;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	if (job->canceled)
 		sh_pd_replay_give_up(replay->pd, replay->path);
 	sh_job_end(&replay->pd->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(replay);
 }
 
-static void replay_start(struct sh_pd *pd, uint8_t path)
+static void replay_start(struct sh_pd *pd, uint8_t path) SH_LOCKED
 {
 	struct replay_job *replay;
 
@@ -385,7 +385,7 @@ static void replay_start(struct sh_pd *pd, uint8_t path)
 	sh_pd_replay_give_up(pd, path);
 }
 
-static void mr_replay_stale(struct sh_mr *mr, uint8_t path)
+static void mr_replay_stale(struct sh_mr *mr, uint8_t path) SH_LOCKED
 {
 	struct memory_job task = { .pd = mr->pd, .mr = mr, .path = path };
 
@@ -438,7 +438,7 @@ bool sh_pd_queued(const struct sh_pd *pd, uint8_t path)
 		shadow->incarnation == pd->ctx->path[path]->incarnation);
 }
 
-static void pd_replay_itself(struct sh_pd *pd, uint8_t path)
+static void pd_replay_itself(struct sh_pd *pd, uint8_t path) SH_LOCKED
 {
 	struct sh_shadow_pd *shadow = &pd->shadow[path];
 	struct memory_job task = { .pd = pd, .path = path };
@@ -493,7 +493,7 @@ void sh_replica_want(struct sh_ctx *ctx, uint8_t path)
 		sh_pd_replay(pd, path);
 }
 
-static void ctx_want_again(struct sh_ctx *ctx)
+static void ctx_want_again(struct sh_ctx *ctx) SH_LOCKED
 {
 	uint8_t path;
 
@@ -510,7 +510,7 @@ void sh_replica_want_again(void)
 		ctx_want_again(ctx);
 }
 
-static void pd_replay_go_on(struct sh_pd *pd)
+static void pd_replay_go_on(struct sh_pd *pd) SH_LOCKED
 {
 	uint8_t path;
 
@@ -519,7 +519,7 @@ static void pd_replay_go_on(struct sh_pd *pd)
 			replay_start(pd, path);
 }
 
-static void ctx_replay_go_on(struct sh_ctx *ctx)
+static void ctx_replay_go_on(struct sh_ctx *ctx) SH_LOCKED
 {
 	struct sh_pd *pd;
 

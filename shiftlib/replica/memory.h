@@ -95,26 +95,28 @@ struct sh_mr {
 	struct sh_shadow_mr shadow[SC_MAX_PATHS];
 };
 
-void sh_replica_want(struct sh_ctx *ctx, uint8_t path);
-void sh_replica_want_again(void); /* wants again, for all contexts, what has failed */
+void sh_replica_want(struct sh_ctx *ctx, uint8_t path) SH_LOCKED;
+void sh_replica_want_again(void) SH_LOCKED; /* wants again, for all contexts, what has failed */
 /*
  * Says that a standby is made there: its regions do not wait for a pause in the set-up, now and
  * from now on.
  */
-void sh_replica_need(struct sh_ctx *ctx, uint8_t path);
-void sh_replica_setup_over(void); /* registers the regions of all contexts that do wait */
-bool sh_pd_wanted(const struct sh_pd *pd, uint8_t path);
-void sh_pd_replay(struct sh_pd *pd, uint8_t path);
-void sh_pd_replay_give_up(struct sh_pd *pd, uint8_t path); /* gives up the regions in line */
+void sh_replica_need(struct sh_ctx *ctx, uint8_t path) SH_LOCKED;
+/* Registers the regions of all contexts that do wait. */
+void sh_replica_setup_over(void) SH_LOCKED;
+bool sh_pd_wanted(const struct sh_pd *pd, uint8_t path) SH_LOCKED;
+void sh_pd_replay(struct sh_pd *pd, uint8_t path) SH_LOCKED;
+/* Gives up the regions in line. */
+void sh_pd_replay_give_up(struct sh_pd *pd, uint8_t path) SH_LOCKED;
 /* Says that no user of it can go there. */
-void sh_pd_lose_path(struct sh_pd *pd, uint8_t path);
-void sh_mr_replay(struct sh_mr *mr, uint8_t path);
-void sh_mr_replay_never(struct sh_mr *mr);
+void sh_pd_lose_path(struct sh_pd *pd, uint8_t path) SH_LOCKED;
+void sh_mr_replay(struct sh_mr *mr, uint8_t path) SH_LOCKED;
+void sh_mr_replay_never(struct sh_mr *mr) SH_LOCKED;
 /*
  * Takes the shadow, which has no key any more and is the caller's to deregister. NULL: there is
  * none.
  */
-struct ibv_mr *sh_mr_take_shadow(struct sh_mr *mr, uint8_t path);
+struct ibv_mr *sh_mr_take_shadow(struct sh_mr *mr, uint8_t path) SH_LOCKED;
 /*
  * True if other memory is mapped at its address than when it was registered, as far as can be
  * known. No lock; system calls.
@@ -122,17 +124,15 @@ struct ibv_mr *sh_mr_take_shadow(struct sh_mr *mr, uint8_t path);
 bool sh_mr_is_another(const struct sh_mr *mr);
 bool sh_pd_shadowed(const struct sh_pd *pd, uint8_t path); /* called on the NIC's worker; no lock */
 
-/*
- * Makes a region as requested, with a key that no other has. NULL: no memory. placeholder.c; lock
- * held.
- */
-struct ibv_mr *sh_mr_placeholder(struct ibv_pd *pd, const struct sh_mr *request);
+/* Makes a region as requested, with a key that no other has. NULL: no memory. placeholder.c. */
+struct ibv_mr *sh_mr_placeholder(struct ibv_pd *pd, const struct sh_mr *request) SH_LOCKED;
 /*
  * refuses: standbys on that path cannot be made, as far as is known. queued: its replica there,
- * of this incarnation, is made or in line. Lock held.
+ * of this incarnation, is made or in line.
  */
-bool sh_pd_refuses(const struct sh_pd *pd, uint8_t path);
-bool sh_pd_queued(const struct sh_pd *pd, uint8_t path);
-struct sh_pd *sh_pd_find(struct ibv_pd *pd); /* also by a parent domain; NULL: not known */
+bool sh_pd_refuses(const struct sh_pd *pd, uint8_t path) SH_LOCKED;
+bool sh_pd_queued(const struct sh_pd *pd, uint8_t path) SH_LOCKED;
+/* Also by a parent domain; NULL: not known. */
+struct sh_pd *sh_pd_find(struct ibv_pd *pd) SH_LOCKED;
 
 #endif

@@ -25,7 +25,7 @@ static bool mr_key_used(uint32_t key)
 /* Far from where firmware hands out keys, and none that another region has. */
 static uint32_t mr_key_make_up(void)
 {
-	static uint32_t made; /* sh.lock */
+	static uint32_t made; /* sh_lock() */
 	uint32_t key;
 
 	do

@@ -167,7 +167,7 @@ static void prove_done(struct sh_job *job)
 	struct prove_job *task = (struct prove_job *)job;
 	struct sh_nic *nic = task->nic;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	if (!job->canceled && task->incarnation == nic->incarnation) {
 		nic->max.exact.known = true;
 		nic->max.exact.why = task->why;
@@ -175,7 +175,7 @@ static void prove_done(struct sh_job *job)
 	}
 	sh_nic_release(nic, task->incarnation);
 	sh_job_end(&nic->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 

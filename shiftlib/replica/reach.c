@@ -39,7 +39,7 @@ static uint8_t reach_last(void)
 	return last;
 }
 
-static void reach_narrow(uint8_t most)
+static void reach_narrow(uint8_t most) SH_LOCKED
 {
 	struct sh_ctx *ctx;
 	uint8_t k;

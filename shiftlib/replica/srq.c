@@ -65,7 +65,7 @@ static struct sh_shadow_srq *srq_shadow_new(struct sh_srq *srq, struct sh_nic *n
 }
 
 static int srq_shadow_add(struct sh_srq *srq, struct sh_shadow_srq *shadow, struct sp_dev *dev,
-			  uint8_t path)
+			  uint8_t path) SH_LOCKED
 {
 	int ret = sp_srq_ring_add(srq->sp, dev, shadow->srq, &shadow->attr, path, &shadow->ring);
 
@@ -82,9 +82,9 @@ static void srq_shadow_free(struct sh_srq *srq, struct sh_shadow_srq *shadow, bo
 	sh_reclaim_destroy(&shadow->reclaim);
 	sh.real->destroy_srq(shadow->srq);
 	if (held) {
-		pthread_mutex_lock(&sh.lock);
+		sh_lock();
 		sh_nic_release(shadow->nic, shadow->incarnation);
-		pthread_mutex_unlock(&sh.lock);
+		sh_unlock();
 	}
 	free(shadow);
 }
@@ -104,9 +104,9 @@ void sh_srq_shadow_put(struct sh_srq *srq, struct sh_shadow_srq *shadow)
 	list_del(&shadow->link);
 	sp_srq_ring_del(shadow->ring);
 	sh_job_begin(&srq->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	srq_shadow_free(srq, shadow, !own);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	sh_job_end(&srq->busy);
 }
 
@@ -129,14 +129,14 @@ int sh_srq_shadow_make(struct sh_srq *srq, uint8_t path)
 	shadow = srq_shadow_new(srq, nic, srq->pd->shadow[path].pd);
 	if (!shadow)
 		return -ENOMEM;
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	ret = srq_shadow_add(srq, shadow, sh_nic_dev(nic, sh_nic_engine(srq->ctx->nic)), path);
 	if (!ret) {
 		before = srq->shadow[path];
 		srq->shadow[path] = shadow;
 		sh_srq_shadow_put(srq, before);
 	}
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	if (ret)
 		srq_shadow_free(srq, shadow, false);
 	return ret;
@@ -144,15 +144,15 @@ int sh_srq_shadow_make(struct sh_srq *srq, uint8_t path)
 
 /* ---- the application's own, and what stands in for it --------------------------------------- */
 
-static int srq_own_make(struct sh_srq *srq)
+static int srq_own_make(struct sh_srq *srq) SH_DROPS
 {
 	struct sh_shadow_srq *shadow, *before = srq->own;
 	int ret;
 
 	sh_job_begin(&srq->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	shadow = srq_shadow_new(srq, srq->ctx->nic, srq->pd->pd);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	sh_job_end(&srq->busy);
 	if (!shadow)
 		return -errno;
@@ -163,9 +163,9 @@ static int srq_own_make(struct sh_srq *srq)
 			list_del(&shadow->link);
 			sp_srq_ring_del(shadow->ring);
 		}
-		pthread_mutex_unlock(&sh.lock);
+		sh_unlock();
 		srq_shadow_free(srq, shadow, false);
-		pthread_mutex_lock(&sh.lock);
+		sh_lock();
 		sh_job_end(&srq->busy);
 		return ret;
 	}

@@ -82,20 +82,22 @@ struct sh_srq *sh_srq_of(const struct ibv_srq *srq);
 struct sh_srq *sh_srq_driven(const struct ibv_srq *srq); /* NULL also if it was left */
 /*
  * Returns what a new QP of it is made with: the application's own, or what stands in for it.
- * NULL: errno. Lock given up meanwhile.
+ * NULL: errno.
  */
-struct ibv_srq *sh_srq_for_qp(struct sh_srq *srq, struct sh_shadow_srq **hold);
+struct ibv_srq *sh_srq_for_qp(struct sh_srq *srq, struct sh_shadow_srq **hold) SH_DROPS;
 struct sp_srq_state sh_srq_ring_state(struct sp_srq_ring *ring);
 int sh_srq_shadow_make(struct sh_srq *srq, uint8_t path); /* like sh_cq_shadow_make */
-struct sh_shadow_srq *sh_srq_shadow_get(struct sh_srq *srq, uint8_t path);
-void sh_srq_shadow_put(struct sh_srq *srq, struct sh_shadow_srq *shadow); /* like a CQ's */
+struct sh_shadow_srq *sh_srq_shadow_get(struct sh_srq *srq, uint8_t path) SH_LOCKED;
+/* Like a CQ's. */
+void sh_srq_shadow_put(struct sh_srq *srq, struct sh_shadow_srq *shadow) SH_DROPS;
 bool sh_srq_shadow_usable(const struct sh_shadow_srq *shadow);
-void sh_srq_keys_came(struct sh_ctx *ctx); /* receives may wait for them */
+void sh_srq_keys_came(struct sh_ctx *ctx) SH_LOCKED; /* receives may wait for them */
 
 /* srq_reclaim.c */
-void sh_reclaim_run(struct sh_srq *srq, uint64_t now);
+void sh_reclaim_run(struct sh_srq *srq, uint64_t now) SH_LOCKED;
 /* Asks n receives of that ring back. False: not now. */
-bool sh_reclaim_from(struct sh_srq *srq, struct sp_srq_ring *ring, uint32_t n, uint64_t now);
+bool sh_reclaim_from(struct sh_srq *srq, struct sp_srq_ring *ring, uint32_t n,
+		     uint64_t now) SH_LOCKED;
 void sh_reclaim_forget(struct sh_reclaim *reclaim);  /* the engine lets go of it */
 void sh_reclaim_destroy(struct sh_reclaim *reclaim); /* then; lock not held */
 /* The context of its QPs, as asynchronous events show it. */

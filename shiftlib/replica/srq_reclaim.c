@@ -85,13 +85,13 @@ static void reclaim_made(const struct reclaim_job *task)
 	reclaim->state = SH_RECLAIM_BROKEN; /* what there is goes */
 }
 
-static void reclaim_done(struct reclaim_job *task)
+static void reclaim_done(struct reclaim_job *task) SH_RELEASES
 {
 	task->srq->look_at = sh_now_ns();
 	sh_srq_shadow_put(task->srq, task->shadow);
 	sh_job_end(&task->srq->busy);
 	sh_kick();
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 
@@ -99,7 +99,7 @@ static void reclaim_make_done(struct sh_job *job)
 {
 	struct reclaim_job *task = (struct reclaim_job *)job;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	reclaim_made(task);
 	reclaim_done(task);
 }
@@ -121,7 +121,7 @@ static void reclaim_unmake_done(struct sh_job *job)
 	struct reclaim_job *task = (struct reclaim_job *)job;
 	struct sh_reclaim *reclaim = task->reclaim;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	reclaim->state = SH_RECLAIM_NONE;
 	reclaim->not_before = sh_now_ns() + RECLAIM_AGAIN_NS;
 	if (task->job.canceled) { /* canceled: it goes with its queue */
@@ -135,7 +135,7 @@ static void reclaim_unmake_done(struct sh_job *job)
 /* False: not now. Nothing was done. */
 static bool reclaim_submit(struct sh_srq *srq, struct sh_nic *nic,
 			   const struct reclaim_job *request, void (*fn)(struct sh_job *),
-			   void (*done)(struct sh_job *))
+			   void (*done)(struct sh_job *)) SH_LOCKED
 {
 	struct reclaim_job *task = nic->worker ? calloc(1, sizeof(*task)) : NULL;
 
@@ -191,7 +191,7 @@ static void reclaim_collect(struct sh_srq *srq, struct sh_reclaim *reclaim, uint
 
 /* Unmakes a reclaim QP that is in the error state: it takes nothing any more. */
 static void reclaim_unmake(struct sh_srq *srq, struct sh_nic *nic,
-			   const struct reclaim_job *request, uint64_t now)
+			   const struct reclaim_job *request, uint64_t now) SH_LOCKED
 {
 	struct sh_reclaim *reclaim = request->reclaim;
 	struct reclaim_job task = *request;
@@ -210,7 +210,7 @@ static void reclaim_unmake(struct sh_srq *srq, struct sh_nic *nic,
 }
 
 static bool reclaim_ask(struct sh_srq *srq, struct sh_nic *nic, const struct reclaim_job *request,
-			uint32_t n, uint64_t now)
+			uint32_t n, uint64_t now) SH_LOCKED
 {
 	struct sh_reclaim *reclaim = request->reclaim;
 
@@ -231,7 +231,7 @@ static bool reclaim_ask(struct sh_srq *srq, struct sh_nic *nic, const struct rec
 	return true;
 }
 
-static bool reclaim_from_own(struct sh_srq *srq, uint32_t n, uint64_t now)
+static bool reclaim_from_own(struct sh_srq *srq, uint32_t n, uint64_t now) SH_LOCKED
 {
 	struct reclaim_job own = { .reclaim = &srq->reclaim,
 				   .ring = sp_srq_own(srq->sp),
@@ -243,7 +243,7 @@ static bool reclaim_from_own(struct sh_srq *srq, uint32_t n, uint64_t now)
 }
 
 static bool reclaim_from_shadow(struct sh_srq *srq, struct sh_shadow_srq *shadow, uint32_t n,
-				uint64_t now)
+				uint64_t now) SH_LOCKED
 {
 	struct reclaim_job there = { .shadow = shadow,
 				     .reclaim = &shadow->reclaim,

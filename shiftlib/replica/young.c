@@ -13,7 +13,7 @@ static struct list_node youngs; /* the oldest first */
  * The nearest backup. Every region is there at once, so that a peer hears of each key
  * (conn/unknown.c).
  */
-static uint8_t young_nearest(const struct sh_pd *pd)
+static uint8_t young_nearest(const struct sh_pd *pd) SH_LOCKED
 {
 	uint8_t path;
 
@@ -23,7 +23,7 @@ static uint8_t young_nearest(const struct sh_pd *pd)
 	return 1;
 }
 
-static bool young_waits(const struct sh_mr *mr, uint8_t path, uint8_t nearest)
+static bool young_waits(const struct sh_mr *mr, uint8_t path, uint8_t nearest) SH_LOCKED
 {
 	const struct sh_ctx *ctx = mr->pd->ctx;
 
@@ -31,7 +31,7 @@ static bool young_waits(const struct sh_mr *mr, uint8_t path, uint8_t nearest)
 	       sh_pd_wanted(mr->pd, path);
 }
 
-static void young_shadow(struct sh_mr *mr, uint8_t path)
+static void young_shadow(struct sh_mr *mr, uint8_t path) SH_LOCKED
 {
 	struct sh_pd *pd = mr->pd;
 
@@ -71,7 +71,7 @@ bool sh_young_is(const struct sh_mr *mr)
 	return !list_empty(&mr->young);
 }
 
-static void young_over(struct sh_mr *mr)
+static void young_over(struct sh_mr *mr) SH_LOCKED
 {
 	uint8_t path;
 
@@ -89,7 +89,7 @@ void sh_young_move(struct sh_ctx *ctx)
 			young_over(mr);
 }
 
-static void young_run(uint64_t now)
+static void young_run(uint64_t now) SH_LOCKED
 {
 	struct sh_mr *mr;
 

@@ -5,7 +5,7 @@
  * program that registers each message pays for one NIC. When a connection of their context begins
  * a move they get all of them. A region registered while one moves gets all at once, and so do
  * regions on NICs that connections have come to. A move waits for a key that it needs, as for
- * each that is on its way. Lock held.
+ * each that is on its way.
  */
 #ifndef SHIFTLIB_REPLICA_YOUNG_H
 #define SHIFTLIB_REPLICA_YOUNG_H
@@ -17,10 +17,11 @@ struct sh_ctx;
 struct sh_mr;
 
 /* Makes the shadows of a region that is new in its PD, now or later. */
-void sh_young_add(struct sh_mr *mr);
-void sh_young_forget(struct sh_mr *mr);
-bool sh_young_is(const struct sh_mr *mr);
-void sh_young_move(struct sh_ctx *ctx); /* a connection of the context begins a move */
+void sh_young_add(struct sh_mr *mr) SH_LOCKED;
+void sh_young_forget(struct sh_mr *mr) SH_LOCKED;
+bool sh_young_is(const struct sh_mr *mr) SH_LOCKED;
+/* A connection of the context begins a move. */
+void sh_young_move(struct sh_ctx *ctx) SH_LOCKED;
 
 extern const struct sh_module sh_young_module;
 

@@ -5,7 +5,7 @@
  * memory; `shiftctl events` shows them, and they feed the counters and the command of
  * SHIFT_ON_EVENT.
  *
- * The data path records none. Everything here is called with sh.lock held but for the names and
+ * The data path records none. Everything here is called with sh_lock() held but for the names and
  * sh_event_json(), which need none.
  *
  * What counts time:
@@ -129,17 +129,17 @@ int sh_event_kinds(const char *text, uint32_t *kinds);
  * Numbers, dates and keeps an event, and hands it to all that want to know: event_sinks[] in
  * event.c.
  */
-void sh_event_record(struct sh_event *event);
+void sh_event_record(struct sh_event *event) SH_LOCKED;
 /* Record an event of one NIC of this host, or of the KV. */
-void sh_event_nic(const char *name, enum sh_event_kind kind, enum sh_event_cause cause);
-void sh_event_kv(bool lost);
+void sh_event_nic(const char *name, enum sh_event_kind kind, enum sh_event_cause cause) SH_LOCKED;
+void sh_event_kv(bool lost) SH_LOCKED;
 /*
  * Returns the oldest kept event with a number above that; NULL: none. It stays until the next is
  * recorded.
  */
-const struct sh_event *sh_event_after(uint64_t number);
-uint64_t sh_event_last(void); /* number of the last event; 0: none yet */
-void sh_events_forget(void);  /* called in the child of a fork */
+const struct sh_event *sh_event_after(uint64_t number) SH_LOCKED;
+uint64_t sh_event_last(void) SH_LOCKED; /* number of the last event; 0: none yet */
+void sh_events_forget(void);		/* called in the child of a fork */
 
 /* An object. Any thread. */
 bool sh_event_has_share(const struct sh_event *event); /* left and since_ns */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Counters of this process since its start, for shift-exporter(8): fed by events, moves and the
- * KV's thread, never by the data path. Guarded by sh.lock, in static memory but for the ways, of
+ * KV's thread, never by the data path. Guarded by sh_lock(), in static memory but for the ways, of
  * which there are no more than pairs of NICs.
  */
 #ifndef SHIFTLIB_METRICS_H

@@ -24,8 +24,9 @@ OBJECT = "an object's"
 # file: {lock: (how, and what in the sources shows it: a file and a text)}
 PROCESS = "shiftlib/process.c"
 LOCKS = {
+    "shiftlib/base/lock.h": {"sh_lock_mutex": (HELD, PROCESS, ".lock = &sh_lock_mutex")},
+    "shiftlib/base/lock.c": {"sh_lock_mutex": (HELD, PROCESS, ".lock = &sh_lock_mutex")},
     "shiftlib/loop/loop.h": {
-        "lock": (HELD, PROCESS, ".lock = &sh.lock"),
         "idle": (ANEW, PROCESS, "sh_cond_init(&sh.idle"),
         "devices_lock": (HELD, PROCESS, ".lock = &sh.devices_lock")},
     "shiftlib/cm/internal.h": {

@@ -27,12 +27,12 @@ bool sh_home_on(const struct sh_qp *qp)
 }
 
 /* True if atomics may run on the carrier in use; in a move, on the carrier to come. */
-static bool home_may(const struct sh_qp *qp)
+static bool home_may(const struct sh_qp *qp) SH_LOCKED
 {
 	return !sh_home_on(qp) || sc_home_may(&qp->home.user, qp->core.epoch, qp->core.path);
 }
 
-static void home_repeat(struct sh_qp *qp)
+static void home_repeat(struct sh_qp *qp) SH_LOCKED
 {
 	qp->home.interval = HOME_RESEND_NS;
 	qp->home.resend_at = sh_now_ns() + HOME_RESEND_NS;
@@ -40,7 +40,7 @@ static void home_repeat(struct sh_qp *qp)
 	sh_clock_wake_for(qp);
 }
 
-static bool home_unheard(const struct sh_qp *qp)
+static bool home_unheard(const struct sh_qp *qp) SH_LOCKED
 {
 	return (qp->home.waits && !home_may(qp)) || sc_home_unheard(&qp->home.member);
 }
@@ -60,7 +60,7 @@ void sh_home_tell(struct sh_qp *qp)
 }
 
 /* used: atomics had been posted before. An error: the bar is not there. */
-static int home_set(struct sh_qp *qp, bool may, bool *used)
+static int home_set(struct sh_qp *qp, bool may, bool *used) SH_LOCKED
 {
 	int ret = sp_qp_atomics(qp->sp, may, used);
 
@@ -74,7 +74,7 @@ static int home_set(struct sh_qp *qp, bool may, bool *used)
 	return 0;
 }
 
-static int home_takes(struct sh_qp *qp, const struct sh_carrier *to)
+static int home_takes(struct sh_qp *qp, const struct sh_carrier *to) SH_LOCKED
 {
 	bool used;
 
@@ -93,7 +93,7 @@ static int home_takes(struct sh_qp *qp, const struct sh_carrier *to)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-static void home_obey(struct sh_qp *qp, const struct sc_msg_home *m, bool bar)
+static void home_obey(struct sh_qp *qp, const struct sc_msg_home *m, bool bar) SH_LOCKED
 {
 	struct sc_home_user next = qp->home.user;
 	bool used = false;
@@ -111,7 +111,7 @@ static void home_obey(struct sh_qp *qp, const struct sc_msg_home *m, bool bar)
 	(void)home_set(qp, home_may(qp), &used);
 }
 
-static void home_heard(struct sh_qp *qp, const struct sc_msg_home *m)
+static void home_heard(struct sh_qp *qp, const struct sc_msg_home *m) SH_LOCKED
 {
 	bool bar, used, word = sc_home_barred(&qp->home.user, m, &bar);
 
@@ -132,7 +132,7 @@ static void home_heard(struct sh_qp *qp, const struct sc_msg_home *m)
 	sh_home_due();
 }
 
-static bool home_message(struct sh_qp *qp, const struct sh_wire_record *record)
+static bool home_message(struct sh_qp *qp, const struct sh_wire_record *record) SH_LOCKED
 {
 	if (record->type != SH_WIRE_HOME)
 		return false;
@@ -155,7 +155,7 @@ static void home_say_waits(struct sh_qp *qp, uint64_t now)
 	       qp->qp->qp_num, qp->active->nic->name, sc_home_why_text(qp->home.user.why));
 }
 
-static void home_timer(struct sh_qp *qp, uint64_t now)
+static void home_timer(struct sh_qp *qp, uint64_t now) SH_LOCKED
 {
 	home_say_waits(qp, now);
 	qp->home.resend_at = 0;
@@ -178,7 +178,7 @@ static uint64_t home_next_timer(const struct sh_qp *qp)
 }
 
 /* The peer is asked, once. */
-static const char *home_barred(struct sh_qp *qp, uint64_t now)
+static const char *home_barred(struct sh_qp *qp, uint64_t now) SH_LOCKED
 {
 	if (!qp->home.waits) {
 		qp->home.waits = true;

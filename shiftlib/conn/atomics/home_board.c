@@ -275,7 +275,7 @@ static int board_open(struct sh_home_board *b)
 	return ret;
 }
 
-static void board_readable(void *arg)
+static void board_readable(void *arg) SH_LOCKED
 {
 	char events[4096];
 
@@ -360,7 +360,7 @@ static void board_say_refused(const struct sh_home_board *b, const char *nic, in
 	said = ret;
 }
 
-static struct sh_home_board *board_join(const char *nic)
+static struct sh_home_board *board_join(const char *nic) SH_LOCKED
 {
 	struct sh_home_board *b = calloc(1, sizeof(*b));
 	const char *why = NULL;
@@ -393,7 +393,7 @@ static bool board_removed(const struct sh_home_board *b)
 	return !fstat(b->fd, &st) && !st.st_nlink;
 }
 
-static struct sh_home_board *board_of(struct sh_home_board **at, const struct sh_ctx *ctx)
+static struct sh_home_board *board_of(struct sh_home_board **at, const struct sh_ctx *ctx) SH_LOCKED
 {
 	if (*at && board_removed(*at)) {
 		sh_log(SH_LOG_WARN,
@@ -439,7 +439,8 @@ static void board_number_paths(struct sh_home_board *b, const struct sh_ctx *ctx
 }
 
 /* NULL: there is none. Else it is taken, and up to date. */
-static struct sh_home_board *board_begin(struct sh_home_board **at, const struct sh_ctx *ctx)
+static struct sh_home_board *board_begin(struct sh_home_board **at,
+					 const struct sh_ctx *ctx) SH_LOCKED
 {
 	struct sh_home_board *b = board_of(at, ctx);
 

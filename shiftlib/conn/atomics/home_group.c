@@ -132,7 +132,7 @@ static void home_foreign_update(struct sh_qp *qp)
 	qp->home.member.gone = qp->ctx->incarnation != nic->incarnation || nic->cut.off;
 }
 
-static void home_member_update(struct sh_qp *qp)
+static void home_member_update(struct sh_qp *qp) SH_LOCKED
 {
 	struct sc_home_member *m = &qp->home.member;
 	const struct sc_conn *c = &qp->core;
@@ -185,7 +185,7 @@ static bool home_global(const struct sh_qp *qp)
 	return true;
 }
 
-static uint32_t home_gather(struct home_group *group)
+static uint32_t home_gather(struct home_group *group) SH_LOCKED
 {
 	uint32_t n = 0;
 	struct sh_qp *qp;
@@ -211,7 +211,7 @@ static uint32_t home_gather(struct home_group *group)
 /* ---- the group: what follows ----------------------------------------------------------------- */
 
 /* May atomics come to it on the default NIC, unasked? */
-static bool home_lets_in(struct home_group *group, const struct sh_ctx *ctx)
+static bool home_lets_in(struct home_group *group, const struct sh_ctx *ctx) SH_LOCKED
 {
 	if (group->busy && !(home_fixed(group) && !group->core.home))
 		return false;
@@ -222,7 +222,7 @@ static bool home_lets_in(struct home_group *group, const struct sh_ctx *ctx)
  * Lets atomics in to a QP that was connected without the right to them and need not refuse them
  * any more.
  */
-static void home_open(struct home_group *group, struct sh_qp *qp)
+static void home_open(struct home_group *group, struct sh_qp *qp) SH_LOCKED
 {
 	struct sc_home_member *m = &qp->home.member;
 	bool asks = (m->bar_no & 1) && m->heard;
@@ -233,7 +233,7 @@ static void home_open(struct home_group *group, struct sh_qp *qp)
 	sh_rights_restore(qp);
 }
 
-static void home_follow(struct home_group *group, struct sh_qp *qp)
+static void home_follow(struct home_group *group, struct sh_qp *qp) SH_LOCKED
 {
 	struct sc_home_member *m = &qp->home.member;
 	uint8_t drained = sc_home_drained(&group->core, m);
@@ -263,7 +263,7 @@ static void home_moved(const struct home_group *group, uint8_t before, uint32_t 
 }
 
 /* False: nothing may be said yet. */
-static bool home_step(struct home_group *group, uint32_t n)
+static bool home_step(struct home_group *group, uint32_t n) SH_LOCKED
 {
 	if (sh.config.atomic_group)
 		return sh_home_board_step(&group->board, n ? homes.qps[0]->ctx : NULL, &group->core,
@@ -273,7 +273,7 @@ static bool home_step(struct home_group *group, uint32_t n)
 	return true;
 }
 
-static void home_run_group(struct home_group *group)
+static void home_run_group(struct home_group *group) SH_LOCKED
 {
 	uint8_t before = group->core.home;
 	uint32_t n = home_gather(group), i;
@@ -296,7 +296,7 @@ static void home_run_group(struct home_group *group)
  * Before anything may be granted elsewhere; and, to tell the operator in time, when the set-up
  * pauses.
  */
-static void homes_check_regions(void)
+static void homes_check_regions(void) SH_LOCKED
 {
 	struct home_group *group;
 	struct sh_qp *qp;
@@ -315,7 +315,7 @@ static void homes_check_regions(void)
 	sh_home_shared_end();
 }
 
-static uint64_t homes_next_poll(uint64_t now)
+static uint64_t homes_next_poll(uint64_t now) SH_LOCKED
 {
 	bool deaf = sh.config.atomic_group && sh_home_boards_deaf();
 
@@ -324,7 +324,7 @@ static uint64_t homes_next_poll(uint64_t now)
 	return homes.busy || homes.regions || deaf ? now + HOME_LOOK_NS : 0;
 }
 
-static void homes_run(uint64_t now)
+static void homes_run(uint64_t now) SH_LOCKED
 {
 	uint32_t i;
 
@@ -376,7 +376,7 @@ static void home_forget(struct sh_qp *qp)
 }
 
 /* Carriers that were left are over when their count is final, which is all that P5 wants. */
-static void home_stepped(struct sh_qp *qp)
+static void home_stepped(struct sh_qp *qp) SH_LOCKED
 {
 	if (qp->core.count_final)
 		qp->home.member.quiesced = qp->core.epoch;
@@ -502,7 +502,7 @@ uint32_t sh_home_processes(void)
 }
 
 /* A connection may take part from now on, or no more, which other processes are to read. */
-static void home_leveled(struct sh_qp *qp)
+static void home_leveled(struct sh_qp *qp) SH_LOCKED
 {
 	(void)qp;
 	if (sh.config.atomic_group)

@@ -86,7 +86,7 @@ static struct sh_wire_word *words_want(struct sh_qp *qp, const struct sp_request
 	return word;
 }
 
-static bool words_ask(struct sh_qp *qp, const struct sp_request *requests, uint32_t n)
+static bool words_ask(struct sh_qp *qp, const struct sp_request *requests, uint32_t n) SH_LOCKED
 {
 	bool waits = false;
 
@@ -196,7 +196,7 @@ static bool words_read(const struct sh_qp *qp, const struct sh_wire_word *word, 
 }
 
 /* Answers if the carrier is quiesced; else nothing is said, and the peer asks again. */
-static void words_tell(struct sh_qp *qp, const struct sh_wire_word *asked)
+static void words_tell(struct sh_qp *qp, const struct sh_wire_word *asked) SH_LOCKED
 {
 	struct sh_wire_word answer = *asked;
 
@@ -207,7 +207,7 @@ static void words_tell(struct sh_qp *qp, const struct sh_wire_word *asked)
 	sh_messages_send_word(qp, &answer);
 }
 
-static bool words_message(struct sh_qp *qp, const struct sh_wire_record *record)
+static bool words_message(struct sh_qp *qp, const struct sh_wire_record *record) SH_LOCKED
 {
 	if (record->type != SH_WIRE_WORD)
 		return false;

@@ -2,10 +2,11 @@
 /*
  * The words that compare-and-swaps of unknown fate have changed or not (SHIFT_ATOMICS=owner,
  * core/owner.c): asked of the peer's SHIFT when it has quiesced, which reads its own memory.
- * Lock held.
  */
 #ifndef SHIFTLIB_CONN_ATOMICS_WORDS_H
 #define SHIFTLIB_CONN_ATOMICS_WORDS_H
+
+#include "shiftlib/base/locked.h"
 
 struct sh_conn_part;
 struct sh_qp;

@@ -29,7 +29,7 @@ void sh_ahead_wait(struct sh_qp *qp)
 	sh_level_set(qp, SH_DRIVEN, ahead_why);
 }
 
-static void ahead_begin(struct sh_qp *qp)
+static void ahead_begin(struct sh_qp *qp) SH_LOCKED
 {
 	sh_intro_line_remove(qp);
 	if (qp->why == ahead_why)

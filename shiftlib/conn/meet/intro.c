@@ -54,7 +54,7 @@ struct sh_intros sh_intros;
 
 /* ---- what was found ------------------------------------------------------------------------- */
 
-static void intro_learn(struct sh_peer *peer, const struct kv_addr *addr)
+static void intro_learn(struct sh_peer *peer, const struct kv_addr *addr) SH_LOCKED
 {
 	struct sh_address address = { 0 };
 
@@ -77,7 +77,8 @@ static void intro_learn(struct sh_peer *peer, const struct kv_addr *addr)
 }
 
 /* Path k leads from the k-th NIC here to the k-th there; both ends have those that both name. */
-static void intro_routes(struct sh_qp *qp, struct sh_peer *peer, const struct kv_record *record)
+static void intro_routes(struct sh_qp *qp, struct sh_peer *peer,
+			 const struct kv_record *record) SH_LOCKED
 {
 	uint32_t n = record->n_backup + 1u, k;
 
@@ -91,7 +92,7 @@ static void intro_routes(struct sh_qp *qp, struct sh_peer *peer, const struct kv
 }
 
 /* A record that says to be of this process must be of one of its connections. */
-static bool intro_not_forged(const struct kv_record *record)
+static bool intro_not_forged(const struct kv_record *record) SH_LOCKED
 {
 	const struct sh_qp *own;
 
@@ -102,7 +103,7 @@ static bool intro_not_forged(const struct kv_record *record)
 }
 
 /* True if both ends mean each other: an entry may be left over from a job that was killed. */
-static bool intro_matches(const struct sh_qp *qp, const struct kv_record *record)
+static bool intro_matches(const struct sh_qp *qp, const struct kv_record *record) SH_LOCKED
 {
 	uint32_t i;
 
@@ -115,9 +116,9 @@ static bool intro_matches(const struct sh_qp *qp, const struct kv_record *record
 	       record->n_backup && record->default_nic < SH_MAX_NICS;
 }
 
-static void intro_ready(struct sh_qp *qp);
+static void intro_ready(struct sh_qp *qp) SH_LOCKED;
 
-static void intro_found(struct sh_qp *qp, const struct kv_record *record)
+static void intro_found(struct sh_qp *qp, const struct kv_record *record) SH_LOCKED
 {
 	struct sh_peer *peer;
 
@@ -169,7 +170,7 @@ static bool intro_core_knows(const struct sh_qp *qp)
 }
 
 /* The core is told once both ends know each other and there is a way for a standby. */
-static void intro_ready(struct sh_qp *qp)
+static void intro_ready(struct sh_qp *qp) SH_LOCKED
 {
 	struct sc_event event = { .type = SC_EV_INTRODUCED };
 
@@ -181,7 +182,7 @@ static void intro_ready(struct sh_qp *qp)
 	sh_conn_event(qp, &event);
 }
 
-static void intro_say_absent(struct sh_qp *qp)
+static void intro_say_absent(struct sh_qp *qp) SH_LOCKED
 {
 	if (qp->intro.told || sh_now_ns() - qp->intro.since < INTRO_PATIENCE_NS)
 		return;
@@ -193,7 +194,7 @@ static void intro_say_absent(struct sh_qp *qp)
 		qp->qp->qp_num);
 }
 
-static void intro_say_kv(const char *error, int ret)
+static void intro_say_kv(const char *error, int ret) SH_LOCKED
 {
 	if (ret && !sh_intros.said) {
 		sh_intros.said = true;
@@ -293,7 +294,7 @@ static void intro_renewed(struct sh_qp *qp)
 		intro_await(qp);
 }
 
-static void intro_check_at(struct sh_qp *qp, uint64_t at)
+static void intro_check_at(struct sh_qp *qp, uint64_t at) SH_LOCKED
 {
 	sh_clock_touch(qp);
 	qp->intro.look_at = at;
@@ -301,7 +302,7 @@ static void intro_check_at(struct sh_qp *qp, uint64_t at)
 }
 
 /* A hint: somebody has read this connection's entry, so its own entry is there by now. */
-static void intro_news(struct sh_qp *qp)
+static void intro_news(struct sh_qp *qp) SH_LOCKED
 {
 	uint64_t now = sh_now_ns(), at = qp->intro.asked_at + qp->intro.news_interval;
 
@@ -332,7 +333,7 @@ void sh_intro_contact(uint32_t contacts)
 	}
 }
 
-static const char *intro_refusal(const struct sh_intro_item *item)
+static const char *intro_refusal(const struct sh_intro_item *item) SH_LOCKED
 {
 	if (item->get_ret == -EPROTONOSUPPORT && item->peer.protocol)
 		return sh_version_refusal(item->peer.protocol);
@@ -340,7 +341,7 @@ static const char *intro_refusal(const struct sh_intro_item *item)
 }
 
 /* A record that nobody should have written, or that we cannot read, protects nothing. */
-static void intro_refuse(struct sh_qp *qp, const char *key, const char *why)
+static void intro_refuse(struct sh_qp *qp, const char *key, const char *why) SH_LOCKED
 {
 	if (!qp->peer)
 		sh_level_set(qp, SH_DRIVEN, why);
@@ -409,7 +410,7 @@ bool sh_intro_fill(struct sh_qp *qp, struct sh_intro_item *item)
 	return false;
 }
 
-static void intro_ask(struct sh_qp *qp)
+static void intro_ask(struct sh_qp *qp) SH_LOCKED
 {
 	if (sh_intro_gid_known(qp) &&
 	    (sh_nics_on_vlan(qp->gid.vlan) || sh_now_ns() - qp->intro.since >= INTRO_OPEN_NS))
@@ -422,7 +423,7 @@ static void intro_ask(struct sh_qp *qp)
  * True if the NICs are open whose control addresses are introduced. NICs that open later are
  * told later.
  */
-static bool intro_nics_open(struct sh_qp *qp)
+static bool intro_nics_open(struct sh_qp *qp) SH_LOCKED
 {
 	bool patient = sh_now_ns() - qp->intro.since < INTRO_OPEN_NS;
 	const struct sh_ctx *ctx = qp->ctx;
@@ -455,7 +456,7 @@ void sh_intro_start(struct sh_qp *qp)
 		intro_ask(qp);
 }
 
-static void intro_timer(struct sh_qp *qp)
+static void intro_timer(struct sh_qp *qp) SH_LOCKED
 {
 	qp->intro.next_at = 0;
 	if (qp->intro.queued || !intro_nics_open(qp))
@@ -465,7 +466,7 @@ static void intro_timer(struct sh_qp *qp)
 }
 
 /* The entry ends with its lease in any case; this spares the next job a look at it. */
-static void intro_withdraw(struct sh_qp *qp)
+static void intro_withdraw(struct sh_qp *qp) SH_LOCKED
 {
 	char keys[2][KV_KEY_MAX + 1];
 	int n = 0;
@@ -494,7 +495,7 @@ static uint64_t intro_next_timer(const struct sh_qp *qp)
 	return sh_earlier_ns(qp->intro.next_at, qp->intro.start_at);
 }
 
-static void intro_run(struct sh_qp *qp, uint64_t now)
+static void intro_run(struct sh_qp *qp, uint64_t now) SH_LOCKED
 {
 	if (qp->intro.start_at && qp->intro.start_at <= now)
 		sh_intro_start(qp);
@@ -508,7 +509,7 @@ static void intro_reset(struct sh_qp *qp)
 	list_init(&qp->intro.line);
 }
 
-static void intro_connected(struct sh_qp *qp)
+static void intro_connected(struct sh_qp *qp) SH_LOCKED
 {
 	if (sh_setup_on() && !qp->intro.since)
 		sh_ahead_wait(qp);

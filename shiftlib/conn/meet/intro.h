@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The introduction of connections through the KV. Lock held. */
+/* The introduction of connections through the KV. */
 #ifndef SHIFTLIB_CONN_MEET_INTRO_H
 #define SHIFTLIB_CONN_MEET_INTRO_H
 
@@ -30,13 +30,13 @@ struct sh_intros {
 
 extern struct sh_intros sh_intros;
 
-void sh_intro_start(struct sh_qp *qp);
+void sh_intro_start(struct sh_qp *qp) SH_LOCKED;
 
 /*
  * Returns the KV's worker at exit, before sh.stopping is set; it gets no more work. NULL: there
  * was none.
  */
-struct sh_worker *sh_intros_take_worker(void);
+struct sh_worker *sh_intros_take_worker(void) SH_LOCKED;
 
 extern const struct sh_module sh_intros_module;
 extern const struct sh_conn_part sh_intro_part;

@@ -236,13 +236,13 @@ static bool line_pressing(void)
 	       (sh_intros.n_withdrawals && sh_intros.hurried);
 }
 
-static void withdrawals_wait(void)
+static void withdrawals_wait(void) SH_LOCKED
 {
 	sh_intros.withdraw_at = sh_now_ns() + WITHDRAW_WAIT_NS;
 	sh_wake_at(sh_intros.withdraw_at);
 }
 
-static void batch_take(struct batch *b)
+static void batch_take(struct batch *b) SH_LOCKED
 {
 	struct withdrawal *gone;
 	struct sh_qp *qp;
@@ -285,7 +285,7 @@ static void batch_warn_of_trust(const struct batch *b)
 	       "its connections or get their traffic after a fault; set SHIFT_SECRET_FILE");
 }
 
-static void batch_answer(struct batch *b)
+static void batch_answer(struct batch *b) SH_LOCKED
 {
 	uint32_t i;
 
@@ -457,7 +457,7 @@ static void gid_done(struct sh_job *job)
 	struct sh_nic *nic = task->nic;
 	struct sh_qp *qp;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	if (task->known) {
 		nic->gid.valid = true;
 		nic->gid.index = task->index;
@@ -473,7 +473,7 @@ static void gid_done(struct sh_job *job)
 		sh_kick();
 	}
 	sh_job_end(&nic->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 

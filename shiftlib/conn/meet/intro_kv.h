@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "kvclient/kv.h"
+#include "shiftlib/base/locked.h"
 
 struct sh_qp;
 
@@ -29,29 +30,27 @@ struct sh_intro_item {
 };
 
 /*
- * intro_record.c; lock held. gid_known: false if the NIC is being asked, and the introduction
- * goes on with the answer.
+ * intro_record.c. gid_known: false if the NIC is being asked, and the introduction goes on with
+ * the answer.
  */
-bool sh_intro_gid_known(struct sh_qp *qp);
-int sh_intro_own_keys(const struct sh_qp *qp, char keys[2][KV_KEY_MAX + 1], int *n);
-int sh_intro_keys(const struct sh_qp *qp, struct sh_intro_item *item);
-void sh_intro_record(const struct sh_qp *qp, struct kv_record *record);
+bool sh_intro_gid_known(struct sh_qp *qp) SH_LOCKED;
+int sh_intro_own_keys(const struct sh_qp *qp, char keys[2][KV_KEY_MAX + 1], int *n) SH_LOCKED;
+int sh_intro_keys(const struct sh_qp *qp, struct sh_intro_item *item) SH_LOCKED;
+void sh_intro_record(const struct sh_qp *qp, struct kv_record *record) SH_LOCKED;
 
-/*
- * intro.c; lock held. fill: false if there is nothing to ask after all. error: of the KV's
- * calls.
- */
-bool sh_intro_fill(struct sh_qp *qp, struct sh_intro_item *item);
+/* intro.c. fill: false if there is nothing to ask after all. error: of the KV's calls. */
+bool sh_intro_fill(struct sh_qp *qp, struct sh_intro_item *item) SH_LOCKED;
 /* How often the store was contacted anew; 0: it was not. One that was may have lost what it had. */
-void sh_intro_contact(uint32_t contacts);
-void sh_intro_answer(struct sh_qp *qp, const struct sh_intro_item *item, const char *error);
+void sh_intro_contact(uint32_t contacts) SH_LOCKED;
+void sh_intro_answer(struct sh_qp *qp, const struct sh_intro_item *item,
+		     const char *error) SH_LOCKED;
 
-/* intro_kv.c; lock held. The connection stands in line once, until it is answered or forgotten. */
-void sh_intro_line_up(struct sh_qp *qp);
-void sh_intro_line_remove(struct sh_qp *qp);
+/* intro_kv.c. The connection stands in line once, until it is answered or forgotten. */
+void sh_intro_line_up(struct sh_qp *qp) SH_LOCKED;
+void sh_intro_line_remove(struct sh_qp *qp) SH_LOCKED;
 /* Takes its entry out of the KV, if it is still its own: soon, with others. */
-void sh_intro_line_withdraw(uint32_t nonce, char keys[][KV_KEY_MAX + 1], int n);
+void sh_intro_line_withdraw(uint32_t nonce, char keys[][KV_KEY_MAX + 1], int n) SH_LOCKED;
 /* Asks the NIC for the GID of that index; sh_intro_start() follows. False: it cannot be asked. */
-bool sh_intro_ask_gid(struct sh_qp *qp, uint8_t index);
+bool sh_intro_ask_gid(struct sh_qp *qp, uint8_t index) SH_LOCKED;
 
 #endif

@@ -41,7 +41,7 @@ static const char why_remote[] =
 	"it names memory that its peer has not told of: not registered by ibv_reg_mr and its like";
 
 /* The worker of the NIC is on it, or will be. */
-static bool local_on_its_way(const struct sh_qp *qp, uint8_t path, uint32_t lkey)
+static bool local_on_its_way(const struct sh_qp *qp, uint8_t path, uint32_t lkey) SH_LOCKED
 {
 	struct sh_mr *mr;
 
@@ -51,7 +51,7 @@ static bool local_on_its_way(const struct sh_qp *qp, uint8_t path, uint32_t lkey
 	return false;
 }
 
-static bool key_known(const struct sh_qp *qp, uint8_t path, uint32_t key, bool remote)
+static bool key_known(const struct sh_qp *qp, uint8_t path, uint32_t key, bool remote) SH_LOCKED
 {
 	uint32_t out;
 
@@ -69,7 +69,7 @@ static void unknown_suspect(struct sh_qp *qp, bool on)
 	sh_conns.n_suspects += on ? 1 : UINT32_MAX;
 }
 
-static void unknown_mark(struct sh_qp *qp)
+static void unknown_mark(struct sh_qp *qp) SH_LOCKED
 {
 	struct sh_qp_unknown *u = &qp->unknown;
 	const char *why = u->remote ? why_remote : why_local;
@@ -95,7 +95,7 @@ static void unknown_clear(struct sh_qp *qp)
 	qp->unknown.sightings = 0;
 }
 
-static void unknown_seen(struct sh_qp *qp, const struct sp_key *key, uint64_t now)
+static void unknown_seen(struct sh_qp *qp, const struct sp_key *key, uint64_t now) SH_LOCKED
 {
 	struct sh_qp_unknown *u = &qp->unknown;
 
@@ -127,7 +127,7 @@ static bool unknown_sends(struct sh_qp *qp)
 	return number != before;
 }
 
-static void unknown_check(struct sh_qp *qp, uint64_t now)
+static void unknown_check(struct sh_qp *qp, uint64_t now) SH_LOCKED
 {
 	struct sh_qp_unknown *u = &qp->unknown;
 	struct sp_key keys[UNKNOWN_KEYS];
@@ -169,7 +169,7 @@ void sh_news_peer_key_told(const struct sh_peer *peer, uint32_t rkey)
 	unknown_acquit(peer, rkey);
 }
 
-static void unknown_look_again(uint64_t now)
+static void unknown_look_again(uint64_t now) SH_LOCKED
 {
 	uint32_t left = sh_conns.n_suspects < UNKNOWN_AGAIN ? sh_conns.n_suspects : UNKNOWN_AGAIN;
 	struct sh_qp *qp;
@@ -183,7 +183,7 @@ static void unknown_look_again(uint64_t now)
 }
 
 /* Looks at a connection's keys in one of UNKNOWN_TURNS rounds. */
-static void unknown_turn(struct sh_qp *qp, uint64_t now)
+static void unknown_turn(struct sh_qp *qp, uint64_t now) SH_LOCKED
 {
 	if ((sh_conns.check_pass / SH_CONNS_PASSES + qp->conn_id) % UNKNOWN_TURNS)
 		return;

@@ -28,7 +28,7 @@ struct psn_job {
 
 /* ---- what we want ---------------------------------------------------------------------------- */
 
-static void exact_withheld(struct sh_qp *qp, uint32_t epoch)
+static void exact_withheld(struct sh_qp *qp, uint32_t epoch) SH_LOCKED
 {
 	struct sc_event event = { .type = SC_EV_WITHHELD,
 				  .epoch = epoch,
@@ -85,17 +85,17 @@ static void psn_done(struct sh_job *job)
 				  .ok = !job->canceled && !task->ret,
 				  .psn = task->psn };
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	if (task->qp->conn_id)
 		sh_conn_event(task->qp, &event);
 	sh_job_end(&task->qp->busy);
 	sh_kick();
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 
 /* A carrier that was made on an earlier life of its NIC cannot be asked. */
-static bool psn_submit(struct sh_qp *qp, struct sh_carrier *carrier)
+static bool psn_submit(struct sh_qp *qp, struct sh_carrier *carrier) SH_LOCKED
 {
 	struct sh_worker *worker = sh_carrier_worker(carrier);
 	struct psn_job *task = worker ? calloc(1, sizeof(*task)) : NULL;
@@ -114,7 +114,7 @@ static bool psn_submit(struct sh_qp *qp, struct sh_carrier *carrier)
 	return false;
 }
 
-static void exact_ask(struct sh_qp *qp, uint32_t epoch)
+static void exact_ask(struct sh_qp *qp, uint32_t epoch) SH_LOCKED
 {
 	struct sc_event event = { .type = SC_EV_PSN, .epoch = epoch };
 	struct sh_carrier *carrier = sh_carrier_find(qp, epoch);
@@ -125,7 +125,7 @@ static void exact_ask(struct sh_qp *qp, uint32_t epoch)
 		sh_conn_event(qp, &event);
 }
 
-static void exact_prove(struct sh_qp *qp)
+static void exact_prove(struct sh_qp *qp) SH_LOCKED
 {
 	for (uint32_t i = 0; i < qp->ctx->n_paths; i++)
 		if (qp->ctx->path[i])

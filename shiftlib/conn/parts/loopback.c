@@ -64,7 +64,7 @@ struct loopback_job {
 };
 
 /* Another connection's step, or a worker, may be what leads to it. */
-static void loopback_check_at(struct sh_qp *self, uint64_t at)
+static void loopback_check_at(struct sh_qp *self, uint64_t at) SH_LOCKED
 {
 	self->loopback.next_at = at;
 	if (!self->conn_id)
@@ -127,7 +127,7 @@ static void loopback_job_run(struct sh_job *job)
 	task->reader = (struct sh_loopback_reader){ 0 };
 }
 
-static void loopback_job_made(struct loopback_job *task)
+static void loopback_job_made(struct loopback_job *task) SH_LOCKED
 {
 	struct sh_loopback_reader *reader = &task->qp->loopback.readers[task->path];
 	const struct sh_ctx *ctx = task->qp->ctx;
@@ -149,7 +149,7 @@ static void loopback_job_done(struct sh_job *job)
 {
 	struct loopback_job *task = (struct loopback_job *)job;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	if (task->gone.looped.qp && !task->gone.own)
 		sh_nic_release(task->nic, task->gone.incarnation);
 	if (job->canceled)
@@ -157,12 +157,12 @@ static void loopback_job_done(struct sh_job *job)
 	if (task->qp->loopback.readers[task->path].state == SH_READER_MAKING)
 		loopback_job_made(task);
 	sh_job_end(&task->qp->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 
 /* Destroys the reader that is there; make: another one follows. */
-static void loopback_job_submit(struct sh_qp *qp, uint8_t path, bool make)
+static void loopback_job_submit(struct sh_qp *qp, uint8_t path, bool make) SH_LOCKED
 {
 	struct sh_loopback_reader *reader = &qp->loopback.readers[path];
 	struct sh_ctx *ctx = qp->ctx;
@@ -191,7 +191,7 @@ static void loopback_job_submit(struct sh_qp *qp, uint8_t path, bool make)
 	free(task);
 }
 
-static void readers_start(struct sh_qp *qp)
+static void readers_start(struct sh_qp *qp) SH_LOCKED
 {
 	uint8_t path;
 
@@ -215,7 +215,7 @@ static bool reader_has_read(struct sh_loopback_reader *reader)
 }
 
 /* Is there one that can be used? If not, one is on its way. */
-static struct sh_loopback_reader *reader_get(struct sh_qp *qp, uint8_t path)
+static struct sh_loopback_reader *reader_get(struct sh_qp *qp, uint8_t path) SH_LOCKED
 {
 	struct sh_loopback_reader *reader = &qp->loopback.readers[path];
 	struct sh_nic *nic = qp->ctx->path[path];
@@ -268,7 +268,7 @@ static void reader_ask(struct sh_qp *qp, uint8_t path, struct sh_loopback_reader
 
 /* ---- the gate ------------------------------------------------------------------------------- */
 
-static bool loopback_receives(const struct sh_qp *qp, const struct sh_qp *self)
+static bool loopback_receives(const struct sh_qp *qp, const struct sh_qp *self) SH_LOCKED
 {
 	return qp != self && qp->ctx == self->ctx && qp->sp && qp->init.qp_type == IBV_QPT_RC &&
 	       (qp->app.state == IBV_QPS_RTR || qp->app.state == IBV_QPS_RTS ||
@@ -277,7 +277,7 @@ static bool loopback_receives(const struct sh_qp *qp, const struct sh_qp *self)
 }
 
 /* The paths that receives may come over, as bits, without the one where it reads itself. */
-static uint32_t loopback_paths(const struct sh_qp *self, uint8_t own_path)
+static uint32_t loopback_paths(const struct sh_qp *self, uint8_t own_path) SH_LOCKED
 {
 	uint32_t paths = 0;
 	struct sh_qp *qp;
@@ -294,7 +294,7 @@ static void loopback_no_memory(void)
 		     "backup NIC");
 }
 
-static void loopback_shut(struct sh_qp *self)
+static void loopback_shut(struct sh_qp *self) SH_LOCKED
 {
 	if (!self->loopback.shut && sp_qp_gate(self->sp, true))
 		loopback_no_memory();
@@ -303,7 +303,7 @@ static void loopback_shut(struct sh_qp *self)
 	loopback_check_at(self, sh_now_ns());
 }
 
-static void loopback_open(struct sh_qp *self)
+static void loopback_open(struct sh_qp *self) SH_LOCKED
 {
 	if (!self->loopback.shut)
 		return;
@@ -315,7 +315,7 @@ static void loopback_open(struct sh_qp *self)
 	readers_start(self);
 }
 
-static void loopback_forget(struct sh_qp *self)
+static void loopback_forget(struct sh_qp *self) SH_LOCKED
 {
 	loopback_open(self);
 	if (self->loopback.counted)
@@ -324,7 +324,7 @@ static void loopback_forget(struct sh_qp *self)
 }
 
 /* All NICs have read: what waited for that runs. */
-static void loopback_pass(struct sh_qp *self, uint64_t now)
+static void loopback_pass(struct sh_qp *self, uint64_t now) SH_LOCKED
 {
 	int passed = sp_qp_pass(self->sp, self->loopback.n);
 
@@ -350,7 +350,7 @@ static bool loopback_is_read(struct sh_qp *self, uint32_t paths)
 }
 
 /* Every path's reader, or none: what was posted later must not be taken for asked. */
-static void loopback_ask(struct sh_qp *self, uint32_t paths, uint64_t now)
+static void loopback_ask(struct sh_qp *self, uint32_t paths, uint64_t now) SH_LOCKED
 {
 	struct sp_read reads[LOOPBACK_BATCH];
 	bool all = true;
@@ -384,7 +384,7 @@ static bool loopback_failed(const struct sh_qp *self, uint32_t paths)
 	return false;
 }
 
-static void loopback_run(struct sh_qp *self, uint64_t now)
+static void loopback_run(struct sh_qp *self, uint64_t now) SH_LOCKED
 {
 	uint32_t paths;
 
@@ -408,7 +408,7 @@ static void loopback_run(struct sh_qp *self, uint64_t now)
 		loopback_ask(self, paths, now);
 }
 
-static void loopback_receive(struct sh_qp *qp, uint8_t path)
+static void loopback_receive(struct sh_qp *qp, uint8_t path) SH_LOCKED
 {
 	struct sh_qp *self;
 
@@ -420,7 +420,7 @@ static void loopback_receive(struct sh_qp *qp, uint8_t path)
 }
 
 /* Asks the readers anew: waiting READs were for the path that is left. */
-static void loopback_move(struct sh_qp *qp, uint8_t path)
+static void loopback_move(struct sh_qp *qp, uint8_t path) SH_LOCKED
 {
 	if (path != qp->active->path)
 		qp->loopback.n = 0;
@@ -478,7 +478,7 @@ static bool loopback_old_enough(const struct sh_qp *qp, uint64_t now)
  * By a READ of a few bytes (NCCL: one) a program orders what the NIC wrote, and has no use for
  * the bytes. A longer one waits until the NIC obeys or is cut off from memory.
  */
-static bool loopback_is_over(struct sh_qp *qp, uint32_t recv_count, uint64_t now)
+static bool loopback_is_over(struct sh_qp *qp, uint32_t recv_count, uint64_t now) SH_LOCKED
 {
 	uint32_t n = 0, posted, done = recv_count + 1;
 	struct sp_request *info;
@@ -498,7 +498,7 @@ static bool loopback_is_over(struct sh_qp *qp, uint32_t recv_count, uint64_t now
 /* ---- its beginning and its end --------------------------------------------------------------- */
 
 /* Called at RTR and again at RTS. */
-static void loopback_connected(struct sh_qp *qp)
+static void loopback_connected(struct sh_qp *qp) SH_LOCKED
 {
 	if (!qp->loopback.counted && sh_loopback_is(qp))
 		loopback_count(qp);
@@ -520,9 +520,9 @@ void sh_loopback_drop(struct sh_qp *qp)
 		if (gone.state != SH_READER_READY)
 			continue;
 		sh_job_begin(&qp->busy);
-		pthread_mutex_unlock(&sh.lock);
+		sh_unlock();
 		sh_looped_destroy(&gone.looped);
-		pthread_mutex_lock(&sh.lock);
+		sh_lock();
 		if (!gone.own)
 			sh_nic_release(qp->ctx->path[path], gone.incarnation);
 		sh_job_end(&qp->busy);
@@ -540,14 +540,14 @@ static uint64_t loopback_next_timer(const struct sh_qp *qp)
 	return qp->loopback.next_at;
 }
 
-static void loopback_dropped(struct sh_qp *qp, bool may_wait)
+static void loopback_dropped(struct sh_qp *qp, bool may_wait) SH_DROPS
 {
 	if (may_wait)
 		sh_loopback_drop(qp);
 }
 
 /* Opens the gate behind the failing, or READs that wait would run. */
-static void loopback_ended(struct sh_qp *qp, bool failed)
+static void loopback_ended(struct sh_qp *qp, bool failed) SH_LOCKED
 {
 	if (failed)
 		loopback_forget(qp);

@@ -88,7 +88,7 @@ static void pool_unlink(struct sh_pooled *pooled)
 	pooled->owner = NULL;
 }
 
-static void pool_made(const struct sh_standby_job *task, struct sh_pooled *pooled)
+static void pool_made(const struct sh_standby_job *task, struct sh_pooled *pooled) SH_LOCKED
 {
 	struct sh_qp *qp = task->qp;
 
@@ -114,7 +114,7 @@ static void pool_done(struct sh_job *job)
 	struct sh_qp *qp = task->qp;
 	bool made = !job->canceled && !task->why;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	if (made && pooled->owner)
 		pool_made(task, pooled);
 	else if (made)
@@ -124,11 +124,11 @@ static void pool_done(struct sh_job *job)
 	if (!pooled->owner)
 		free(pooled);
 	sh_job_end(&qp->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(job);
 }
 
-static bool pool_submit(struct sh_qp *qp, uint8_t path, struct sh_pooled *pooled)
+static bool pool_submit(struct sh_qp *qp, uint8_t path, struct sh_pooled *pooled) SH_LOCKED
 {
 	struct pool_job *task = calloc(1, sizeof(*task));
 
@@ -160,7 +160,7 @@ static bool pool_possible(const struct sh_qp *qp, uint8_t path)
 	       !sh_yields(nic) && !qp->srq && qp->conn_id && !qp->pooled;
 }
 
-static void pool_want(struct sh_qp *qp, uint8_t path)
+static void pool_want(struct sh_qp *qp, uint8_t path) SH_LOCKED
 {
 	struct sh_pooled *pooled;
 
@@ -207,7 +207,7 @@ static bool pool_take(struct sh_qp *qp, uint8_t path, struct sh_carrier *taken)
 }
 
 /* Gives back what was held with a QP that is a standby's now. */
-static void pool_used(struct sh_qp *qp, const struct sh_carrier *taken)
+static void pool_used(struct sh_qp *qp, const struct sh_carrier *taken) SH_DROPS
 {
 	sh_cq_shadow_put(qp->scq, taken->scq);
 	sh_cq_shadow_put(qp->rcq, taken->rcq);
@@ -216,7 +216,7 @@ static void pool_used(struct sh_qp *qp, const struct sh_carrier *taken)
 	       taken->nic->name);
 }
 
-static void pool_taken(struct sh_qp *qp, const struct sh_carrier *taken, bool used)
+static void pool_taken(struct sh_qp *qp, const struct sh_carrier *taken, bool used) SH_DROPS
 {
 	if (used)
 		pool_used(qp, taken);
@@ -226,7 +226,7 @@ static void pool_taken(struct sh_qp *qp, const struct sh_carrier *taken, bool us
 
 /* ---- given up ------------------------------------------------------------------------------- */
 
-static void pool_drop(struct sh_pooled *pooled)
+static void pool_drop(struct sh_pooled *pooled) SH_LOCKED
 {
 	struct sh_qp *owner = pooled->owner;
 
@@ -237,7 +237,7 @@ static void pool_drop(struct sh_pooled *pooled)
 	free(pooled);
 }
 
-static void pool_dropped(struct sh_qp *qp, bool may_wait)
+static void pool_dropped(struct sh_qp *qp, bool may_wait) SH_LOCKED
 {
 	(void)may_wait;
 	if (qp->pooled)
@@ -269,7 +269,7 @@ static struct sh_pooled *pool_first(const struct sh_nic *nic, uint32_t but)
 	return NULL;
 }
 
-static uint32_t pool_drop_all(const struct sh_nic *nic, uint32_t but)
+static uint32_t pool_drop_all(const struct sh_nic *nic, uint32_t but) SH_LOCKED
 {
 	struct sh_pooled *pooled;
 	uint32_t n = 0;

@@ -36,7 +36,7 @@ static void rights_run(struct sh_job *job)
 	task->ret = sh.real->modify_qp(task->real, &task->attr, task->mask);
 }
 
-static void rights_give_up(struct sh_qp *qp, const struct sh_carrier *carrier)
+static void rights_give_up(struct sh_qp *qp, const struct sh_carrier *carrier) SH_LOCKED
 {
 	sh_log(SH_LOG_INFO, "QP 0x%06x: its queue pair on %s does not take its new access rights",
 	       qp->qp->qp_num, carrier->nic->name);
@@ -60,7 +60,7 @@ static void rights_done(struct sh_job *job)
 	struct sh_qp *qp = task->qp;
 	struct sh_carrier *carrier;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	carrier = sh_carrier_find(qp, task->epoch);
 	if (carrier && carrier->qp == task->real) {
 		carrier->rights_jobs--;
@@ -71,12 +71,12 @@ static void rights_done(struct sh_job *job)
 		rights_tell(task);
 	pthread_cond_broadcast(&sh.idle);
 	sh_job_end(&qp->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 
 static bool rights_submit_to(struct sh_qp *qp, struct sh_worker *worker, struct ibv_qp *real,
-			     uint32_t epoch, int mask, bool restores)
+			     uint32_t epoch, int mask, bool restores) SH_LOCKED
 {
 	struct rights_job *task = calloc(1, sizeof(*task));
 
@@ -99,7 +99,8 @@ static bool rights_submit_to(struct sh_qp *qp, struct sh_worker *worker, struct 
 	return false;
 }
 
-static bool rights_submit(struct sh_qp *qp, struct sh_carrier *carrier, int mask, bool restores)
+static bool rights_submit(struct sh_qp *qp, struct sh_carrier *carrier, int mask,
+			  bool restores) SH_LOCKED
 {
 	struct sh_worker *worker = sh_carrier_worker(carrier);
 
@@ -126,7 +127,7 @@ static bool rights_pending(struct sh_qp *qp)
 	return false;
 }
 
-static void rights_wait(struct sh_qp *qp)
+static void rights_wait(struct sh_qp *qp) SH_DROPS
 {
 	uint64_t until = sh_now_ns() + RIGHTS_WAIT_NS;
 	int i;
@@ -138,7 +139,7 @@ static void rights_wait(struct sh_qp *qp)
 			rights_give_up(qp, sh_carrier_at(qp, i));
 }
 
-static void rights_set(struct sh_qp *qp, struct sh_carrier *carrier, int mask)
+static void rights_set(struct sh_qp *qp, struct sh_carrier *carrier, int mask) SH_LOCKED
 {
 	if (sh_carrier_dead(carrier) || !rights_submit(qp, carrier, mask, false))
 		rights_give_up(qp, carrier);
@@ -169,7 +170,8 @@ void sh_rights_follow(struct sh_qp *qp, int mask)
 	sh_job_end(&qp->busy);
 }
 
-static void rights_catch_up(struct sh_qp *qp, uint32_t epoch, const struct ibv_qp_attr *by)
+static void rights_catch_up(struct sh_qp *qp, uint32_t epoch,
+			    const struct ibv_qp_attr *by) SH_LOCKED
 {
 	struct sh_carrier *carrier = sh_carrier_find(qp, epoch);
 
@@ -177,7 +179,7 @@ static void rights_catch_up(struct sh_qp *qp, uint32_t epoch, const struct ibv_q
 		rights_set(qp, carrier, IBV_QP_MIN_RNR_TIMER);
 }
 
-static bool rights_restore_foreign(struct sh_qp *qp)
+static bool rights_restore_foreign(struct sh_qp *qp) SH_LOCKED
 {
 	const struct sh_nic *nic = qp->ctx->nic;
 
@@ -185,7 +187,7 @@ static bool rights_restore_foreign(struct sh_qp *qp)
 	       rights_submit_to(qp, nic->prompt, qp->qp, 0, IBV_QP_ACCESS_FLAGS, true);
 }
 
-static bool rights_restore_driven(struct sh_qp *qp)
+static bool rights_restore_driven(struct sh_qp *qp) SH_LOCKED
 {
 	struct sh_carrier *own = &qp->carriers.own;
 

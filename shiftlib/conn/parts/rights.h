@@ -4,6 +4,7 @@
 #define SHIFTLIB_CONN_PARTS_RIGHTS_H
 
 #include <infiniband/verbs.h>
+#include "shiftlib/base/locked.h"
 
 struct sh_conn_part;
 struct sh_qp;
@@ -11,12 +12,12 @@ struct sh_qp;
 #define SH_RIGHTS (IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER)
 
 /*
- * The application has set those of mask, which are recorded: its carriers get them, or are
- * given up, before this returns. Lock held, given up meanwhile.
+ * The application has set those of mask, which are recorded: its carriers get them, or are given
+ * up, before this returns.
  */
-void sh_rights_follow(struct sh_qp *qp, int mask);
+void sh_rights_follow(struct sh_qp *qp, int mask) SH_DROPS;
 /* Gives the application's own QP the rights that were withheld; in the background. */
-void sh_rights_restore(struct sh_qp *qp);
+void sh_rights_restore(struct sh_qp *qp) SH_LOCKED;
 
 extern const struct sh_conn_part sh_rights_part;
 

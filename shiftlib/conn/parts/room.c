@@ -129,21 +129,21 @@ void sh_room_remove(struct sh_qp *qp)
 	sh_room_go(&qp->rcq->room, &depth);
 }
 
-static bool room_fits(const struct sh_qp *qp, const struct sh_cq *cq)
+static bool room_fits(const struct sh_qp *qp, const struct sh_cq *cq) SH_LOCKED
 {
 	uint64_t movers = cq->room.movers + (qp->room.has ? 0 : room_depth(qp, cq).entries);
 
 	return sh_room_need(&cq->room, movers, sh_cq_known(cq)) <= cq->room.have;
 }
 
-static struct sh_cq *room_missing(const struct sh_qp *qp)
+static struct sh_cq *room_missing(const struct sh_qp *qp) SH_LOCKED
 {
 	if (!room_fits(qp, qp->scq))
 		return qp->scq;
 	return room_fits(qp, qp->rcq) ? NULL : qp->rcq;
 }
 
-static const char *room_why(const struct sh_qp *qp)
+static const char *room_why(const struct sh_qp *qp) SH_LOCKED
 {
 	const struct sh_cq *cq = qp->room.waits && !qp->paths.fits ? room_missing(qp) : NULL;
 
@@ -155,14 +155,14 @@ static const char *room_why(const struct sh_qp *qp)
 /* ---- no room any more ------------------------------------------------------------------------ */
 
 /* Ends the connection; both ends go on as they would without SHIFT. */
-static void room_give_up(struct sh_qp *qp, const char *why)
+static void room_give_up(struct sh_qp *qp, const char *why) SH_LOCKED
 {
 	if (qp->conn_id && qp->core.peer.introduced)
 		sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_RESOURCE);
 	sh_level_set(qp, SH_DRIVEN, why);
 }
 
-static void room_lost(struct sh_cq *cq)
+static void room_lost(struct sh_cq *cq) SH_LOCKED
 {
 	struct sh_qp *qp;
 
@@ -179,7 +179,7 @@ static void room_lost(struct sh_cq *cq)
 
 /* ---- making room ----------------------------------------------------------------------------- */
 
-static void room_refused(struct sh_cq *cq, const char *why)
+static void room_refused(struct sh_cq *cq, const char *why) SH_LOCKED
 {
 	cq->room.refused = true;
 	cq->room.again_at = sh_now_ns() + ROOM_AGAIN_NS;
@@ -195,7 +195,7 @@ void sh_room_refuse(struct sh_cq *cq)
 }
 
 /* Returns the entries that all movers need, and all who wait for room. */
-static uint64_t room_wanted(const struct sh_cq *cq)
+static uint64_t room_wanted(const struct sh_cq *cq) SH_LOCKED
 {
 	uint64_t movers = cq->room.movers;
 	struct sh_qp *qp;
@@ -225,7 +225,7 @@ static bool room_lockable(const struct sh_cq *wanted, uint64_t size)
 }
 
 /* How large it is to become; 0: it may not, or need not. */
-static int room_size(struct sh_cq *cq)
+static int room_size(struct sh_cq *cq) SH_LOCKED
 {
 	int max = cq->ctx->nic->max.cqe;
 	uint64_t size;
@@ -247,7 +247,7 @@ static int room_size(struct sh_cq *cq)
 }
 
 /* The lock was given up for it. */
-static void room_made(struct sh_cq *cq, int size, int ret)
+static void room_made(struct sh_cq *cq, int size, int ret) SH_LOCKED
 {
 	struct sh_qp *qp;
 
@@ -287,13 +287,13 @@ static void room_done(struct sh_job *job)
 {
 	struct room_job *task = (struct room_job *)job;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	room_made(task->cq, task->size, job->canceled ? EBUSY : task->ret);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 
-static void room_begin(struct sh_cq *cq, int size)
+static void room_begin(struct sh_cq *cq, int size) SH_LOCKED
 {
 	struct room_job *task = calloc(1, sizeof(*task));
 
@@ -325,7 +325,7 @@ static bool room_is_ours(struct sh_qp *qp, const struct sh_cq *cq)
 	return (qp && sp_qp_posted(qp->sp)) || sp_cq_polled(cq->sp) || !sp_direct_verbs(cq->sp);
 }
 
-static void room_make(struct sh_qp *qp, struct sh_cq *cq)
+static void room_make(struct sh_qp *qp, struct sh_cq *cq) SH_LOCKED
 {
 	int size;
 
@@ -346,7 +346,7 @@ static bool room_matters(const struct sh_qp *qp)
 }
 
 /* Leaves a connection that got no room once it has something that could be flushed. */
-static void room_check_idle(struct sh_qp *qp)
+static void room_check_idle(struct sh_qp *qp) SH_LOCKED
 {
 	const struct sh_cq *cq = room_missing(qp);
 
@@ -354,7 +354,7 @@ static void room_check_idle(struct sh_qp *qp)
 		room_give_up(qp, cq->room.why);
 }
 
-static void room_check(struct sh_qp *qp)
+static void room_check(struct sh_qp *qp) SH_LOCKED
 {
 	room_make(qp, qp->scq);
 	if (qp->rcq != qp->scq)
@@ -363,7 +363,7 @@ static void room_check(struct sh_qp *qp)
 		room_check_idle(qp);
 }
 
-static void room_ask(struct sh_qp *qp)
+static void room_ask(struct sh_qp *qp) SH_LOCKED
 {
 	if (qp->room.has)
 		return;
@@ -377,7 +377,7 @@ static void room_ask(struct sh_qp *qp)
 	room_check(qp);
 }
 
-static const char *room_forbids(struct sh_qp *qp)
+static const char *room_forbids(struct sh_qp *qp) SH_LOCKED
 {
 	const struct sh_cq *cq = room_missing(qp);
 
@@ -387,7 +387,7 @@ static const char *room_forbids(struct sh_qp *qp)
 }
 
 /* Makes a queue larger in the program's own thread. */
-static void room_mend(struct sh_cq *cq)
+static void room_mend(struct sh_cq *cq) SH_DROPS
 {
 	int size, ret;
 
@@ -398,9 +398,9 @@ static void room_mend(struct sh_cq *cq)
 		return;
 	sh_job_begin(&cq->resizing);
 	sh_job_begin(&cq->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	ret = sh_cq_resize_quietly(cq, size);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	room_made(cq, size, ret);
 }
 
@@ -417,7 +417,7 @@ void sh_room_overran(struct sh_qp *qp)
 }
 
 /* Looks at a connection that waits for room, or whose queues have become short. */
-static void room_look_again(struct sh_qp *qp, uint64_t now)
+static void room_look_again(struct sh_qp *qp, uint64_t now) SH_LOCKED
 {
 	(void)now;
 	if (qp->room.waits || (qp->room.has && (sh_cq_short(qp->scq) || sh_cq_short(qp->rcq))))

@@ -81,7 +81,7 @@ static bool srq_awaited(const struct sh_srq *srq, const struct sh_shadow_srq *sh
 	return false;
 }
 
-static void srq_lose_standbys(struct sh_srq *srq, const struct sh_shadow_srq *shadow)
+static void srq_lose_standbys(struct sh_srq *srq, const struct sh_shadow_srq *shadow) SH_LOCKED
 {
 	struct sh_qp *qp;
 
@@ -186,7 +186,8 @@ static bool srq_users_dead(struct sh_srq *srq, struct sh_shadow_srq *shadow)
  * Gives a queue's receives to the others if nobody takes them here. True: to be tried again
  * later.
  */
-static bool srq_give_up(struct sh_srq *srq, struct sp_srq_ring *ring, struct sh_shadow_srq *shadow)
+static bool srq_give_up(struct sh_srq *srq, struct sp_srq_ring *ring,
+			struct sh_shadow_srq *shadow) SH_LOCKED
 {
 	struct sp_srq_state state = sh_srq_ring_state(ring);
 	uint32_t n;
@@ -283,7 +284,7 @@ static void srq_limit_event(struct sh_srq *srq)
 }
 
 /* Collects completions of the QPs, so that their receives count as taken. */
-static void srq_collect(struct sh_srq *srq)
+static void srq_collect(struct sh_srq *srq) SH_LOCKED
 {
 	struct sh_cq *last = NULL;
 	struct sh_qp *qp;
@@ -300,7 +301,7 @@ static void srq_collect(struct sh_srq *srq)
  * While receives are spread over several NICs, the limit is checked when a completion is taken.
  * An application that waits for the event need not poll until it comes, so SHIFT looks for it.
  */
-static void srq_limit_poll(struct sh_srq *srq, uint64_t now)
+static void srq_limit_poll(struct sh_srq *srq, uint64_t now) SH_LOCKED
 {
 	struct sp_srq_state state = sh_srq_ring_state(sp_srq_own(srq->sp));
 
@@ -417,7 +418,7 @@ void sh_srq_silence(struct sh_qp *qp)
 
 /* ---- the round ------------------------------------------------------------------------------- */
 
-static void srq_run(struct sh_srq *srq, uint64_t now)
+static void srq_run(struct sh_srq *srq, uint64_t now) SH_LOCKED
 {
 	uint32_t pending = atomic_exchange(&srq->pending, 0);
 	bool due = srq_rest_all(srq) || (srq->look_at && srq->look_at <= now);
@@ -435,7 +436,7 @@ static void srq_run(struct sh_srq *srq, uint64_t now)
 	sh_srq_clean_run(srq, now);
 }
 
-static void srqs_run(uint64_t now)
+static void srqs_run(uint64_t now) SH_LOCKED
 {
 	struct sh_ctx *ctx;
 	struct sh_srq *srq;
@@ -478,7 +479,7 @@ void sh_news_last_receive(const struct ibv_qp *real)
 		}
 }
 
-static void srq_laid(struct sh_qp *qp)
+static void srq_laid(struct sh_qp *qp) SH_LOCKED
 {
 	if (qp->srq)
 		sh_srq_check(qp->srq);

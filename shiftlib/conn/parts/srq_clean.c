@@ -43,7 +43,7 @@ static bool set_up_on(const struct sh_srq *srq, const struct sh_shadow_srq *shad
 }
 
 static void clean(struct sh_srq *srq, struct sp_srq_ring *ring, const struct sh_shadow_srq *shadow,
-		  uint64_t now)
+		  uint64_t now) SH_LOCKED
 {
 	struct sp_srq_state state = sh_srq_ring_state(ring);
 

@@ -62,7 +62,7 @@ static void few_check_at(struct sh_srq *srq, uint64_t at)
 	srq->look_at = sh_earlier_ns(srq->look_at, at);
 }
 
-static void few_move(struct sh_srq *srq, uint64_t now)
+static void few_move(struct sh_srq *srq, uint64_t now) SH_LOCKED
 {
 	struct sh_srq_few *few = &srq->few;
 	struct sp_srq_ring *from;

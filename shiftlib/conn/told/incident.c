@@ -160,7 +160,7 @@ static void incident_clear(struct sh_event *event)
 }
 
 /* Connections that are still moving are told later, with the same beginning. */
-static void incident_record(struct incident *incident)
+static void incident_record(struct incident *incident) SH_LOCKED
 {
 	if (incident->event.qps) {
 		sh_event_record(&incident->event);
@@ -173,7 +173,7 @@ static void incident_record(struct incident *incident)
 }
 
 /* A place for a new one; the connections of the one that had it go on without. */
-static struct incident *incident_place(void)
+static struct incident *incident_place(void) SH_LOCKED
 {
 	struct incident *oldest = incidents.open;
 	uint32_t i;
@@ -190,7 +190,7 @@ static struct incident *incident_place(void)
 	return oldest;
 }
 
-static struct incident *incident_open(const struct sh_event *event, bool ordered)
+static struct incident *incident_open(const struct sh_event *event, bool ordered) SH_LOCKED
 {
 	struct incident *incident = incident_place();
 
@@ -222,7 +222,7 @@ static uint64_t incident_due(const struct incident *incident)
 	return incident->settled ? incident->last_ns + SH_EVENT_STRAGGLER_NS : 0;
 }
 
-static void incident_touched(struct incident *incident, uint64_t now)
+static void incident_touched(struct incident *incident, uint64_t now) SH_LOCKED
 {
 	incident->last_ns = now;
 	sh_wake_at(incident_due(incident));
@@ -245,7 +245,7 @@ static struct incident *incident_to_join(const struct sh_event *event, bool orde
 	return NULL;
 }
 
-static void incident_moves(struct sh_qp *qp, enum sc_reason reason)
+static void incident_moves(struct sh_qp *qp, enum sc_reason reason) SH_LOCKED
 {
 	uint64_t now = sh_now_ns(), error_ns = atomic_load(&qp->mailbox.error_ns);
 	bool ordered = qp->fence.number && !error_ns;
@@ -272,7 +272,7 @@ static void incident_moves(struct sh_qp *qp, enum sc_reason reason)
  * than the first have one of their own.
  */
 static struct incident *incident_towards(struct incident *incident, const struct sh_carrier *to,
-					 enum sh_event_kind kind)
+					 enum sh_event_kind kind) SH_LOCKED
 {
 	struct sh_event event = incident->event;
 	bool ordered = incident->ordered;
@@ -304,7 +304,7 @@ static enum sh_event_kind incident_kind(const struct sh_qp *qp, const struct inc
 }
 
 static void incident_settled(struct sh_qp *qp, const struct sh_carrier *to,
-			     const struct sp_settled *settled)
+			     const struct sp_settled *settled) SH_LOCKED
 {
 	struct incident *incident = incident_of(qp);
 	uint64_t now = sh_now_ns();
@@ -332,7 +332,7 @@ static void incident_settled(struct sh_qp *qp, const struct sh_carrier *to,
 
 /* ---- ends ----------------------------------------------------------------------------------- */
 
-static struct incident *incident_failing(const struct sh_event *event)
+static struct incident *incident_failing(const struct sh_event *event) SH_LOCKED
 {
 	uint32_t i;
 
@@ -347,7 +347,7 @@ static struct incident *incident_failing(const struct sh_event *event)
 	return incident_open(event, false);
 }
 
-static void incident_left(struct sh_qp *qp)
+static void incident_left(struct sh_qp *qp) SH_LOCKED
 {
 	struct incident *incident = incident_of(qp);
 
@@ -359,7 +359,7 @@ static void incident_left(struct sh_qp *qp)
 	incident_touched(incident, sh_now_ns());
 }
 
-static void incident_failed(struct sh_qp *qp, enum sc_reason reason, uint32_t unknown)
+static void incident_failed(struct sh_qp *qp, enum sc_reason reason, uint32_t unknown) SH_LOCKED
 {
 	struct incident *moved = incident_of(qp), *incident;
 	uint64_t now = sh_now_ns();
@@ -381,7 +381,7 @@ static void incident_failed(struct sh_qp *qp, enum sc_reason reason, uint32_t un
 
 /* ---- protection ----------------------------------------------------------------------------- */
 
-static void incident_level(struct sh_qp *qp)
+static void incident_level(struct sh_qp *qp) SH_LOCKED
 {
 	bool told = (qp->level == SH_PROTECTED) == qp->incident.told_protected;
 
@@ -407,7 +407,7 @@ static bool incident_lost(const struct sh_qp *qp)
 }
 
 static void incident_level_merge(struct sh_event merged[INCIDENT_MERGE], uint32_t *n,
-				 const struct sh_event *event)
+				 const struct sh_event *event) SH_LOCKED
 {
 	uint32_t i;
 
@@ -425,7 +425,7 @@ static void incident_level_merge(struct sh_event merged[INCIDENT_MERGE], uint32_
 	merged[i].qps++;
 }
 
-static void incident_level_event(struct sh_event *event, const struct sh_qp *qp)
+static void incident_level_event(struct sh_event *event, const struct sh_qp *qp) SH_LOCKED
 {
 	if (qp->level == SH_PROTECTED) {
 		incident_describe(event, qp, SH_EVENT_PROTECTED, SH_CAUSE_NONE);
@@ -454,7 +454,7 @@ static bool incident_level_rests(const struct sh_qp *qp, uint64_t now, uint64_t 
 	return false;
 }
 
-static void incidents_check(uint64_t now)
+static void incidents_check(uint64_t now) SH_LOCKED
 {
 	struct sh_event merged[INCIDENT_MERGE], event;
 	uint32_t i, n = 0;
@@ -487,7 +487,7 @@ static uint64_t incidents_next_timer(void)
 	return at;
 }
 
-static void incidents_run(uint64_t now)
+static void incidents_run(uint64_t now) SH_LOCKED
 {
 	uint32_t i;
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/*
- * Incidents of connections and NICs, told as events: connections are put together. Lock held.
- */
+/* Incidents of connections and NICs, told as events: connections are put together. */
 #ifndef SHIFTLIB_CONN_TOLD_INCIDENT_H
 #define SHIFTLIB_CONN_TOLD_INCIDENT_H
 
@@ -18,7 +16,7 @@ struct sp_settled;
 #define SH_EVENT_LINGER_NS    10000000ull
 #define SH_EVENT_STRAGGLER_NS 1000000000ull
 
-void sh_incidents_end(void); /* the process ends: what waits is recorded */
+void sh_incidents_end(void) SH_LOCKED; /* the process ends: what waits is recorded */
 
 extern const struct sh_module sh_incidents_module;
 extern const struct sh_conn_part sh_incident_part;

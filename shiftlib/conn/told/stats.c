@@ -103,7 +103,7 @@ static void stats_progressed(struct sh_qp *qp)
 }
 
 /* Counts the connection in its NIC's `away`. */
-static void stats_path(struct sh_qp *qp, uint8_t path)
+static void stats_path(struct sh_qp *qp, uint8_t path) SH_LOCKED
 {
 	struct sh_nic *nic = qp->ctx ? qp->ctx->nic : NULL;
 	uint64_t now = sh_now_ns();
@@ -119,14 +119,14 @@ static void stats_path(struct sh_qp *qp, uint8_t path)
 }
 
 /* Path 0 before the move has settled: errors end it. */
-static void stats_carried(struct sh_qp *qp, uint8_t path)
+static void stats_carried(struct sh_qp *qp, uint8_t path) SH_LOCKED
 {
 	if (!path && qp->stats.move && !qp->stats.move->settled_ns)
 		qp->stats.move->ended = true;
 	stats_path(qp, path);
 }
 
-static void stats_leaves(struct sh_qp *qp)
+static void stats_leaves(struct sh_qp *qp) SH_LOCKED
 {
 	stats_path(qp, 0);
 }

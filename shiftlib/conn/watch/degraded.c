@@ -51,7 +51,7 @@ static const struct sh_nic *most_left(void)
 	return most;
 }
 
-static void burden(struct backup_burden *out, const struct sh_nic *nic)
+static void burden(struct backup_burden *out, const struct sh_nic *nic) SH_LOCKED
 {
 	const struct backup_map *map = &sh_nics.map;
 	uint8_t i = nic->index, k;
@@ -66,7 +66,7 @@ static void burden(struct backup_burden *out, const struct sh_nic *nic)
 		out->to[map->backups[i][k]] += nic->away[k + 1].n;
 }
 
-static uint32_t bandwidth_left(void)
+static uint32_t bandwidth_left(void) SH_LOCKED
 {
 	static struct backup_burden nics[SH_MAX_NICS]; /* the lock is held */
 	uint32_t i;
@@ -79,7 +79,7 @@ static uint32_t bandwidth_left(void)
 
 /* ---- what is told --------------------------------------------------------------------------- */
 
-static void tell(enum sh_event_kind kind, const char *why)
+static void tell(enum sh_event_kind kind, const char *why) SH_LOCKED
 {
 	struct sh_event event = { .kind = kind,
 				  .cause = kind == SH_EVENT_WHOLE ? SH_CAUSE_NONE : degraded.cause,
@@ -93,7 +93,7 @@ static void tell(enum sh_event_kind kind, const char *why)
 	sh_event_record(&event);
 }
 
-static void degraded_check(uint32_t away)
+static void degraded_check(uint32_t away) SH_LOCKED
 {
 	uint32_t left = bandwidth_left(), told = degraded.told.since_ns ? degraded.told.left : 0;
 
@@ -105,7 +105,7 @@ static void degraded_check(uint32_t away)
 	tell(SH_EVENT_DEGRADED, NULL);
 }
 
-static void degraded_check_whole(void)
+static void degraded_check_whole(void) SH_LOCKED
 {
 	degraded.told.qps = 0;
 	degraded.told.left = BACKUP_LEFT_WHOLE;
@@ -115,7 +115,7 @@ static void degraded_check_whole(void)
 }
 
 /* A new beginning within the time of a look is the same state, whose end was not told either. */
-static void degraded_run(uint64_t now)
+static void degraded_run(uint64_t now) SH_LOCKED
 {
 	uint32_t away;
 

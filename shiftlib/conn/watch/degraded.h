@@ -2,7 +2,7 @@
 /*
  * The process is degraded while connections run on NICs that are not their own, from the first
  * move away to the last return: told as events, with what is left of the bandwidth, when it has
- * not changed for SH_EVENT_SETTLES_NS. Lock held.
+ * not changed for SH_EVENT_SETTLES_NS.
  */
 #ifndef SHIFTLIB_CONN_WATCH_DEGRADED_H
 #define SHIFTLIB_CONN_WATCH_DEGRADED_H
@@ -22,9 +22,10 @@ struct sh_degraded {
 	uint64_t seconds_ns; /* time degraded since the process began, told or not */
 };
 
-void sh_degraded_changed(void);			      /* a connection is away, or back */
-void sh_degraded_moved(const struct sh_event *event); /* why they are */
-void sh_degraded_now(struct sh_degraded *out);
+/* A connection is away, or back. */
+void sh_degraded_changed(void) SH_LOCKED;
+void sh_degraded_moved(const struct sh_event *event) SH_LOCKED; /* why they are */
+void sh_degraded_now(struct sh_degraded *out) SH_LOCKED;
 
 extern const struct sh_module sh_degraded_module;
 

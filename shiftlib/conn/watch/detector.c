@@ -181,12 +181,13 @@ static bool detector_may_be_congested(const struct sh_peer_path *path, uint64_t 
 }
 
 /* Where a queue overflows, packets come through, and no ping for a while: it is given more time. */
-static bool detector_congested(const struct sh_peer_path *path, uint64_t now)
+static bool detector_congested(const struct sh_peer_path *path, uint64_t now) SH_LOCKED
 {
 	return detector_may_be_congested(path, now) && sh_gray_gaps(path->nic, now);
 }
 
-static bool detector_lost(const struct sh_peer *peer, const struct sh_peer_path *path, uint64_t now)
+static bool detector_lost(const struct sh_peer *peer, const struct sh_peer_path *path,
+			  uint64_t now) SH_LOCKED
 {
 	uint32_t i;
 
@@ -198,7 +199,8 @@ static bool detector_lost(const struct sh_peer *peer, const struct sh_peer_path 
 }
 
 /* Carriers that no work shows to be alive are given up with their path. */
-static void detector_path_lost(struct sh_peer *peer, struct sh_peer_path *path, uint64_t now)
+static void detector_path_lost(struct sh_peer *peer, struct sh_peer_path *path,
+			       uint64_t now) SH_LOCKED
 {
 	struct sh_carrier *carrier;
 	struct sh_qp *qp;
@@ -223,7 +225,7 @@ static void detector_path_lost(struct sh_peer *peer, struct sh_peer_path *path, 
 }
 
 /* Else a path that passes heartbeats but not the work would take its connections back for ever. */
-static void detector_blame(struct sh_qp *qp, uint32_t epoch)
+static void detector_blame(struct sh_qp *qp, uint32_t epoch) SH_LOCKED
 {
 	struct sh_peer_path *path = qp->active ? qp->paths.routes[qp->active->path] : NULL;
 
@@ -234,7 +236,7 @@ static void detector_blame(struct sh_qp *qp, uint32_t epoch)
 	sh_heartbeat_soon(); /* the hold-down has an end */
 }
 
-static uint64_t detector_completions(struct sh_qp *qp)
+static uint64_t detector_completions(struct sh_qp *qp) SH_LOCKED
 {
 	(void)sh_move_collect(qp);
 	return sp_qp_progressed(qp->sp);
@@ -247,7 +249,7 @@ static bool detector_silent(const struct sh_peer_path *path)
 }
 
 /* Heartbeats may be lost alone. Only both together mean that the path is dead. */
-static void detector_progress(struct sh_qp *qp, uint64_t now)
+static void detector_progress(struct sh_qp *qp, uint64_t now) SH_LOCKED
 {
 	struct sh_peer_path *path = qp->paths.routes[qp->active->path];
 	uint64_t completions;
@@ -283,7 +285,7 @@ static bool detector_any_silent(const struct sh_peer *peer)
 }
 
 /* Connections are only gone through while a path is in doubt, and once when none is any more. */
-static void detector_qps(bool silent, uint64_t now)
+static void detector_qps(bool silent, uint64_t now) SH_LOCKED
 {
 	bool before = detector.silent;
 	struct sh_qp *qp;
@@ -299,7 +301,7 @@ static void detector_qps(bool silent, uint64_t now)
 /* ---- darkness ------------------------------------------------------------------------------- */
 
 /* 0: a path answers. What this process slept through was not the peer's silence. */
-static uint64_t detector_dark_since(const struct sh_peer *peer)
+static uint64_t detector_dark_since(const struct sh_peer *peer) SH_LOCKED
 {
 	uint64_t since = peer->n_paths ? sh_starved_last() : 0, path;
 	uint32_t i;
@@ -313,7 +315,7 @@ static uint64_t detector_dark_since(const struct sh_peer *peer)
 	return since;
 }
 
-static void detector_tell_dark(struct sh_peer *peer, uint64_t since, uint64_t now)
+static void detector_tell_dark(struct sh_peer *peer, uint64_t since, uint64_t now) SH_LOCKED
 {
 	struct sc_event event = { .type = SC_EV_DARK,
 				  .ok = since,
@@ -330,7 +332,7 @@ static void detector_tell_dark(struct sh_peer *peer, uint64_t since, uint64_t no
  * Tells connections that their peer is dark, or no more. Darkness lasts until a word of the
  * peer's comes: without work, paths are asked too rarely to tell.
  */
-static void detector_darkness(struct sh_peer *peer, uint64_t now)
+static void detector_darkness(struct sh_peer *peer, uint64_t now) SH_LOCKED
 {
 	uint64_t since;
 
@@ -347,7 +349,7 @@ static void detector_darkness(struct sh_peer *peer, uint64_t now)
 /* ---- NICs that hang ------------------------------------------------------------------------- */
 
 /* A NIC has its time while this process runs to look: as if it had begun so much later. */
-static uint64_t detector_since(uint64_t since, uint64_t now)
+static uint64_t detector_since(uint64_t since, uint64_t now) SH_LOCKED
 {
 	return since ? now - sh_starved_had_ns(since, now) : 0;
 }
@@ -360,7 +362,7 @@ static bool detector_nic_slow(const struct sh_nic *nic, uint64_t now)
 	return nic->sick || (busy && busy + sh.config.flush_wait_ns <= now);
 }
 
-static void detector_nics_slow(void)
+static void detector_nics_slow(void) SH_LOCKED
 {
 	uint64_t now = sh_now_ns();
 	uint32_t i;
@@ -376,7 +378,8 @@ static void detector_nics_slow(void)
  * A NIC that sends nothing for us shows only by commands whether it hangs. One that takes long
  * may register much memory; but the question that is put to it then has no excuse.
  */
-static enum sh_hang_verdict detector_judge_unused(struct sh_nic *nic, uint64_t busy, uint64_t now)
+static enum sh_hang_verdict detector_judge_unused(struct sh_nic *nic, uint64_t busy,
+						  uint64_t now) SH_LOCKED
 {
 	uint64_t command_ns = sh.config.hang.command_ns;
 	struct sh_hang_config config = { .send_ns = command_ns,
@@ -388,7 +391,7 @@ static enum sh_hang_verdict detector_judge_unused(struct sh_nic *nic, uint64_t b
 }
 
 /* The clock is read first: what happens between that and the look makes nothing longer. */
-static void detector_nic(struct sh_nic *nic)
+static void detector_nic(struct sh_nic *nic) SH_LOCKED
 {
 	enum sh_hang_verdict verdict;
 	uint64_t waiting, busy, now = sh_now_ns();
@@ -417,7 +420,7 @@ void sh_detector_nics(void)
 /* ---- the clock ------------------------------------------------------------------------------ */
 
 static uint64_t detector_path(struct sh_peer *peer, struct sh_peer_path *path, uint64_t now,
-			      bool *changed)
+			      bool *changed) SH_LOCKED
 {
 	uint64_t again;
 	bool steady;
@@ -445,7 +448,7 @@ static uint64_t detector_path(struct sh_peer *peer, struct sh_peer_path *path, u
  * Tells paths what is needed of them. While a peer is asked because of a doubt, each of its
  * paths has to answer itself.
  */
-static void detector_tell_paths(struct sh_peer *peer, uint64_t now)
+static void detector_tell_paths(struct sh_peer *peer, uint64_t now) SH_LOCKED
 {
 	struct sh_path_health *paths[SH_MAX_PEER_PATHS];
 	uint32_t i;
@@ -462,7 +465,7 @@ static void detector_tell_paths(struct sh_peer *peer, uint64_t now)
 		sh_peers.beat_at = sh_earlier_ns(sh_peers.beat_at, peer->ask_until);
 }
 
-static uint64_t detector_peer(struct sh_peer *peer, uint64_t now)
+static uint64_t detector_peer(struct sh_peer *peer, uint64_t now) SH_LOCKED
 {
 	uint64_t next = 0;
 	bool changed = false;
@@ -476,7 +479,7 @@ static uint64_t detector_peer(struct sh_peer *peer, uint64_t now)
 	return next;
 }
 
-static void detector_check(uint64_t now)
+static void detector_check(uint64_t now) SH_LOCKED
 {
 	struct sh_peer *peer;
 
@@ -488,7 +491,7 @@ static void detector_check(uint64_t now)
 	}
 }
 
-static void detector_peers(uint64_t now)
+static void detector_peers(uint64_t now) SH_LOCKED
 {
 	struct sh_timer *first;
 	struct sh_peer *peer;
@@ -503,7 +506,7 @@ static void detector_peers(uint64_t now)
 }
 
 /* All peers at a look; between two of them, those that something is due for. */
-static void detector_run(uint64_t now)
+static void detector_run(uint64_t now) SH_LOCKED
 {
 	uint64_t at = sh_heartbeat_next();
 	uint32_t i;
@@ -519,7 +522,7 @@ static void detector_run(uint64_t now)
 	detector_nics_slow();
 }
 
-static uint64_t detector_next_timer(void)
+static uint64_t detector_next_timer(void) SH_LOCKED
 {
 	return sh_heartbeat_next();
 }

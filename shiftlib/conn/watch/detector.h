@@ -11,7 +11,7 @@
 struct sh_conn_part;
 struct sh_qp;
 
-void sh_detector_nics(void); /* lock held: does any hang? Where something waits for one */
+void sh_detector_nics(void) SH_LOCKED; /* does any hang? Where something waits for one */
 
 extern const struct sh_module sh_detector_module;
 extern const struct sh_conn_part sh_detector_part;

@@ -61,7 +61,7 @@ static struct gray_nic *of(const struct sh_nic *nic)
 	return &gray.nic[nic->index];
 }
 
-static bool in_question(const struct sh_nic *nic)
+static bool in_question(const struct sh_nic *nic) SH_LOCKED
 {
 	return of(nic)->core.state == SH_GRAY_SICK || sh_slow_is(nic);
 }
@@ -144,7 +144,7 @@ static void gray_log_well(const struct sh_nic *nic)
 	       (unsigned long long)(sh_gray_hold_ns(&of(nic)->core, config()) / SH_NS_PER_S));
 }
 
-static const char *gray_stays(const struct sh_nic *nic)
+static const char *gray_stays(const struct sh_nic *nic) SH_LOCKED
 {
 	if (!of(nic)->core.proven)
 		return "it is used on, as congestion may do this, too";
@@ -157,7 +157,7 @@ static const struct sh_judge gray_judge = { .drain = SH_DRAIN_GRAY,
 					    .log_well = gray_log_well,
 					    .stays = gray_stays };
 
-static void act(struct sh_nic *nic, bool changed)
+static void act(struct sh_nic *nic, bool changed) SH_LOCKED
 {
 	sh_judged_act(&gray_judge, &of(nic)->judged, nic, of(nic)->core.state == SH_GRAY_SICK,
 		      changed);
@@ -179,7 +179,7 @@ static struct sh_gray_trips take_trips(const struct sh_nic *nic)
 	return sum;
 }
 
-static void look(struct sh_nic *nic, const struct gray_job *task)
+static void look(struct sh_nic *nic, const struct gray_job *task) SH_LOCKED
 {
 	struct gray_nic *own = of(nic);
 	const struct sh_gray_counts *counts = task->told ? &task->counts : &own->core.last;
@@ -229,7 +229,7 @@ static void job_done(struct sh_job *job)
 	free(task);
 }
 
-static void begin(struct sh_nic *nic, bool is_peek)
+static void begin(struct sh_nic *nic, bool is_peek) SH_LOCKED
 {
 	struct gray_job *task;
 
@@ -256,7 +256,7 @@ static void begin(struct sh_nic *nic, bool is_peek)
  * Marks the NICs to look at. A NIC that was left is one, too: its time has an end, or its link
  * comes up slower.
  */
-static bool find_used(void)
+static bool find_used(void) SH_LOCKED
 {
 	struct sh_qp *qp;
 	bool any = sh_slow_path_any();
@@ -272,12 +272,12 @@ static bool find_used(void)
 	return any;
 }
 
-static bool is_due(const struct sh_nic *nic)
+static bool is_due(const struct sh_nic *nic) SH_LOCKED
 {
 	return !of(nic)->idle || gray.looks % IDLE_LOOKS == 0 || sh_slow_in_doubt(nic);
 }
 
-static void gray_run(uint64_t now)
+static void gray_run(uint64_t now) SH_LOCKED
 {
 	uint32_t i;
 

@@ -5,7 +5,8 @@
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/report/event.h"
 
-static void judged_tell(const struct sh_judge *judge, const struct sh_nic *nic, const char *why)
+static void judged_tell(const struct sh_judge *judge, const struct sh_nic *nic,
+			const char *why) SH_LOCKED
 {
 	struct sh_event event = { .kind = SH_EVENT_GRAY, .cause = judge->cause, .why = why };
 
@@ -15,7 +16,8 @@ static void judged_tell(const struct sh_judge *judge, const struct sh_nic *nic, 
 }
 
 /* Again at each look: what kept it may be over. */
-static void judged_drain(const struct sh_judge *judge, struct sh_judged *judged, struct sh_nic *nic)
+static void judged_drain(const struct sh_judge *judge, struct sh_judged *judged,
+			 struct sh_nic *nic) SH_LOCKED
 {
 	const char *stays;
 
@@ -32,7 +34,7 @@ static void judged_drain(const struct sh_judge *judge, struct sh_judged *judged,
 }
 
 static void judged_over(const struct sh_judge *judge, struct sh_judged *judged, struct sh_nic *nic,
-			enum sh_event_cause cause)
+			enum sh_event_cause cause) SH_LOCKED
 {
 	judged->told_stays = NULL;
 	sh_event_nic(nic->name, SH_EVENT_GRAY_OVER, cause);

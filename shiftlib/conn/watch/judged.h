@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * NICs that were judged to be bad though nothing has failed: it is told of, or with
- * SHIFT_GRAY=on their connections leave in order, if that helps. Who judges (gray.c, slow.c)
- * has a struct sh_judge. Lock held.
+ * NICs that were judged to be bad though nothing has failed: it is told of, or with SHIFT_GRAY=on
+ * their connections leave in order, if that helps. Who judges (gray.c, slow.c) has a struct
+ * sh_judge.
  */
 #ifndef SHIFTLIB_CONN_WATCH_JUDGED_H
 #define SHIFTLIB_CONN_WATCH_JUDGED_H
 
 #include <stdbool.h>
+#include "shiftlib/base/locked.h"
 #include "shiftlib/nic/nic.h"
 
 struct sh_judge {
@@ -26,8 +27,9 @@ struct sh_judged {
 
 /* After each look: is it bad, and has that changed? */
 void sh_judged_act(const struct sh_judge *judge, struct sh_judged *judged, struct sh_nic *nic,
-		   bool bad, bool changed);
+		   bool bad, bool changed) SH_LOCKED;
 /* The operator wants it to be used. It was bad. */
-void sh_judged_use(const struct sh_judge *judge, struct sh_judged *judged, struct sh_nic *nic);
+void sh_judged_use(const struct sh_judge *judge, struct sh_judged *judged,
+		   struct sh_nic *nic) SH_LOCKED;
 
 #endif

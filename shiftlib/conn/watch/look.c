@@ -16,7 +16,7 @@
 #include "shiftlib/replica/cq.h"
 
 /* An error lies in it: a connection that may move is there to be told, unless it is not ours. */
-static void look_collect(struct sh_cq *cq)
+static void look_collect(struct sh_cq *cq) SH_LOCKED
 {
 	struct sh_qp *qp;
 
@@ -29,7 +29,7 @@ static void look_collect(struct sh_cq *cq)
 	}
 }
 
-static void look_at_cqs(void)
+static void look_at_cqs(void) SH_LOCKED
 {
 	struct sh_ctx *ctx;
 	struct sh_cq *cq;
@@ -41,14 +41,14 @@ static void look_at_cqs(void)
 }
 
 /* Is it still ours, and is what it uses known? */
-static void look_at(struct sh_qp *qp, uint64_t now)
+static void look_at(struct sh_qp *qp, uint64_t now) SH_LOCKED
 {
 	if (qp->counted.guarded && sh_conn_hands_off(qp))
 		return;
 	SH_PARTS_TELL(step.look, qp, now);
 }
 
-static void look_run(uint64_t now)
+static void look_run(uint64_t now) SH_LOCKED
 {
 	uint32_t i;
 

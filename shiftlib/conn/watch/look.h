@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* A look at all connections now and then: sh_conns.check_at. Lock held. */
+/* A look at all connections now and then: sh_conns.check_at. */
 #ifndef SHIFTLIB_CONN_WATCH_LOOK_H
 #define SHIFTLIB_CONN_WATCH_LOOK_H
 

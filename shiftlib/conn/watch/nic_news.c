@@ -130,7 +130,7 @@ void sh_news_nic_healed(struct sh_nic *nic)
 /* ---- opened again --------------------------------------------------------------- */
 
 /* Gives up carriers of the dead incarnation: nobody may wait for them. */
-static void nic_fault_stale(struct sh_nic *nic)
+static void nic_fault_stale(struct sh_nic *nic) SH_LOCKED
 {
 	struct sh_qp *qp;
 	uint32_t i;
@@ -188,7 +188,7 @@ static struct sh_shadow_cq *qp_shadow_of(const struct sh_qp *qp, const struct ib
  * Finds a shadow CQ. The current shadow is with its CQ; one that has lost its place is with the
  * carriers on it.
  */
-static struct sh_shadow_cq *shadow_of(const struct ibv_cq *real)
+static struct sh_shadow_cq *shadow_of(const struct ibv_cq *real) SH_LOCKED
 {
 	struct sh_shadow_cq *shadow = NULL;
 	struct sh_ctx *ctx;
@@ -205,7 +205,7 @@ static struct sh_shadow_cq *shadow_of(const struct ibv_cq *real)
 	return shadow;
 }
 
-static void shadow_fault(const struct sh_shadow_cq *shadow)
+static void shadow_fault(const struct sh_shadow_cq *shadow) SH_LOCKED
 {
 	struct sh_qp *qp;
 	uint32_t i;

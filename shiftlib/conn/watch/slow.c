@@ -56,7 +56,7 @@ static uint32_t rate_of(const struct sh_nic *nic)
 	return of(nic)->core.now ? of(nic)->core.now : nic->address.speed;
 }
 
-static bool pays(const struct sh_nic *nic)
+static bool pays(const struct sh_nic *nic) SH_LOCKED
 {
 	uint32_t choices = sh_gray_choices(nic), i;
 	struct sh_slow_others others = { 0 };
@@ -72,7 +72,7 @@ static bool pays(const struct sh_nic *nic)
 	return sh_slow_pays(&of(nic)->core, &others);
 }
 
-static const char *slow_stays(const struct sh_nic *nic)
+static const char *slow_stays(const struct sh_nic *nic) SH_LOCKED
 {
 	return sh_gray_drain_allowed(nic) && pays(nic) ? NULL
 						       : "it is used on, as no other NIC is better";
@@ -84,7 +84,7 @@ static const struct sh_judge slow_judge = { .drain = SH_DRAIN_SLOW,
 					    .log_well = slow_log_whole,
 					    .stays = slow_stays };
 
-static void act(struct sh_nic *nic, bool changed)
+static void act(struct sh_nic *nic, bool changed) SH_LOCKED
 {
 	if (changed)
 		sh_degraded_changed(); /* connections that are away may have less left, or more */

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "shiftlib/base/locked.h"
 #include "shiftlib/core/slow.h"
 #include "shiftlib/nic/nic.h"
 
@@ -23,14 +24,14 @@ struct sh_slow_update {
 
 void sh_slow_ask(const struct sh_nic *nic, struct sh_slow_update *look);
 void sh_slow_read(struct sh_slow_update *look);
-void sh_slow_told(struct sh_nic *nic, const struct sh_slow_update *look);
+void sh_slow_told(struct sh_nic *nic, const struct sh_slow_update *look) SH_LOCKED;
 
-/* Lock held. */
-bool sh_slow_is(const struct sh_nic *nic);
-bool sh_slow_in_doubt(const struct sh_nic *nic); /* another look is to say more, traffic or not */
+bool sh_slow_is(const struct sh_nic *nic) SH_LOCKED;
+/* Another look is to say more, traffic or not. */
+bool sh_slow_in_doubt(const struct sh_nic *nic) SH_LOCKED;
 /* Tells what a NIC carries, and could, in Mb/s; 0: not known. */
 void sh_slow_figures(const struct sh_nic *nic, uint32_t *now, uint32_t *whole);
-void sh_slow_use(struct sh_nic *nic); /* the operator wants it to be used */
+void sh_slow_use(struct sh_nic *nic) SH_LOCKED; /* the operator wants it to be used */
 void sh_slow_reset(void);
 
 #endif

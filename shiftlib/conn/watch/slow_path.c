@@ -71,7 +71,7 @@ static void log_all(const struct sh_nic *nic)
 	       ms(slow->instead_ns), sh_nics.nic[slow->witness].name);
 }
 
-static void tell(const struct sh_nic *nic)
+static void tell(const struct sh_nic *nic) SH_LOCKED
 {
 	const struct sh_peer_path *path = of(nic)->worst;
 	bool all = of(nic)->told.told == SH_SLOW_PATHS_ALL;
@@ -94,7 +94,7 @@ static void tell(const struct sh_nic *nic)
 	sh_event_record(&event);
 }
 
-static void tell_over(const struct sh_nic *nic)
+static void tell_over(const struct sh_nic *nic) SH_LOCKED
 {
 	sh_log(SH_LOG_WARN, "%s: no path's round trips take longer than they should any more",
 	       nic->name);
@@ -141,7 +141,7 @@ static void begin(void)
 	}
 }
 
-static void end(const struct sh_nic *nic)
+static void end(const struct sh_nic *nic) SH_LOCKED
 {
 	struct slow_path_nic *own = of(nic);
 

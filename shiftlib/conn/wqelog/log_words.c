@@ -139,7 +139,7 @@ void sh_wqe_log_drop(struct ibv_mr *mr)
 		sh.real->dereg_mr(mr);
 }
 
-static void words_refuse(struct sh_qp *qp, uint32_t carrier, enum sh_wire_log_why why)
+static void words_refuse(struct sh_qp *qp, uint32_t carrier, enum sh_wire_log_why why) SH_LOCKED
 {
 	const struct sh_wire_log answer = { .kind = SH_WIRE_LOG_REFUSED,
 					    .why = (uint8_t)why,
@@ -153,7 +153,7 @@ static _Atomic uint64_t *words_of(const struct sh_qp *qp, uint32_t epoch)
 	return &qp->log.words->word[epoch % SH_WQE_LOG_WORDS];
 }
 
-static void words_give(struct sh_qp *qp, const struct sh_carrier *carrier)
+static void words_give(struct sh_qp *qp, const struct sh_carrier *carrier) SH_LOCKED
 {
 	uint32_t i = carrier->epoch % SH_WQE_LOG_WORDS;
 	const struct sh_wire_log answer = { .kind = SH_WIRE_LOG_PLACE,
@@ -187,7 +187,7 @@ static uint32_t words_tag(void)
 	return ++words.last_tag ? words.last_tag : ++words.last_tag;
 }
 
-static void place_made(struct sh_qp *qp, struct sh_carrier *carrier, struct ibv_mr *mr)
+static void place_made(struct sh_qp *qp, struct sh_carrier *carrier, struct ibv_mr *mr) SH_LOCKED
 {
 	uint32_t i = carrier->epoch % SH_WQE_LOG_WORDS;
 
@@ -204,7 +204,7 @@ static void place_done(struct sh_job *job)
 	struct sh_qp *qp = task->qp;
 	struct sh_carrier *carrier;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	carrier = sh_carrier_find(qp, task->epoch);
 	if (carrier && carrier->qp == task->real)
 		carrier->log.making = false;
@@ -216,16 +216,16 @@ static void place_done(struct sh_job *job)
 	} else if (carrier && !task->mr && qp->conn_id) {
 		words_refuse(qp, task->epoch, SH_WIRE_LOG_WHY_MEMORY);
 	}
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	sh_wqe_log_drop(task->mr);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	sh_job_end(&task->qp->pd->busy);
 	sh_job_end(&qp->busy);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(task);
 }
 
-static bool place_submit(struct sh_qp *qp, struct sh_carrier *carrier)
+static bool place_submit(struct sh_qp *qp, struct sh_carrier *carrier) SH_LOCKED
 {
 	struct sh_worker *worker = sh_carrier_worker(carrier);
 	struct place_job *task = worker ? calloc(1, sizeof(*task)) : NULL;
@@ -248,7 +248,7 @@ static bool place_submit(struct sh_qp *qp, struct sh_carrier *carrier)
 	return false;
 }
 
-static void words_make(struct sh_qp *qp, struct sh_carrier *carrier)
+static void words_make(struct sh_qp *qp, struct sh_carrier *carrier) SH_LOCKED
 {
 	if (!qp->log.words) {
 		qp->log.words = words_take();
@@ -263,7 +263,7 @@ static void words_make(struct sh_qp *qp, struct sh_carrier *carrier)
  * Tells where the word of a carrier is. Of a carrier that is not made yet, or is given up,
  * nothing is said: the peer asks again, or does not use it.
  */
-static void words_asked_place(struct sh_qp *qp, uint32_t epoch)
+static void words_asked_place(struct sh_qp *qp, uint32_t epoch) SH_LOCKED
 {
 	struct sh_carrier *carrier = sh_carrier_find(qp, epoch);
 	enum sh_wire_log_why why = words_refusal(qp);
@@ -290,7 +290,7 @@ static bool words_quiesced(const struct sh_qp *qp, uint32_t carrier)
 	return (int32_t)(carrier - c->epoch) < 0 && (c->move == SC_MOVE_NONE || c->count_final);
 }
 
-static void words_asked_what(struct sh_qp *qp, uint32_t epoch)
+static void words_asked_what(struct sh_qp *qp, uint32_t epoch) SH_LOCKED
 {
 	struct sh_wire_log answer = { .kind = SH_WIRE_LOG_NOTHING, .carrier = epoch };
 	uint32_t tag = qp->log.word[epoch % SH_WQE_LOG_WORDS].tag;

@@ -41,7 +41,7 @@ void sh_wqe_log_caps(struct ibv_qp_cap *cap)
 
 /* ---- where is the word? ---------------------------------------------------------------------- */
 
-static bool log_wanted(const struct sh_qp *qp)
+static bool log_wanted(const struct sh_qp *qp) SH_LOCKED
 {
 	return sh.config.wqe_log && qp->conn_id && qp->peer && qp->core.guarded &&
 	       !sh_loopback_is(qp);
@@ -71,7 +71,7 @@ static void log_refuse(struct sh_qp *qp, struct sh_carrier *carrier, const char 
 	qp->log.why = said = why;
 }
 
-static void log_ask(struct sh_qp *qp, const struct sh_carrier *carrier)
+static void log_ask(struct sh_qp *qp, const struct sh_carrier *carrier) SH_LOCKED
 {
 	const struct sh_wire_log ask = { .kind = SH_WIRE_LOG_ASK, .carrier = carrier->epoch };
 
@@ -85,7 +85,7 @@ static bool log_concerns(const struct sh_qp *qp, const struct sh_carrier *carrie
 	       !carrier->to_error;
 }
 
-static void log_begin(struct sh_qp *qp, struct sh_carrier *carrier)
+static void log_begin(struct sh_qp *qp, struct sh_carrier *carrier) SH_LOCKED
 {
 	const char *why;
 
@@ -102,7 +102,7 @@ static void log_begin(struct sh_qp *qp, struct sh_carrier *carrier)
 	qp->log.next_at = sh_now_ns() + ASK_MIN_NS;
 }
 
-static void log_check(struct sh_qp *qp)
+static void log_check(struct sh_qp *qp) SH_LOCKED
 {
 	if (!log_wanted(qp))
 		return;
@@ -110,7 +110,7 @@ static void log_check(struct sh_qp *qp)
 	log_begin(qp, qp->standby);
 }
 
-static bool log_ask_again(struct sh_qp *qp, const struct sh_carrier *carrier)
+static bool log_ask_again(struct sh_qp *qp, const struct sh_carrier *carrier) SH_LOCKED
 {
 	if (!log_concerns(qp, carrier) || carrier->log.phase != SH_WQE_LOG_ASKED)
 		return false;
@@ -118,7 +118,7 @@ static bool log_ask_again(struct sh_qp *qp, const struct sh_carrier *carrier)
 	return true;
 }
 
-static void log_timer(struct sh_qp *qp, uint64_t now)
+static void log_timer(struct sh_qp *qp, uint64_t now) SH_LOCKED
 {
 	bool asked = false;
 
@@ -147,7 +147,7 @@ static const char *log_why(enum sh_wire_log_why why)
 	return "its peer says so";
 }
 
-static void log_placed(struct sh_qp *qp, const struct sh_wire_log *log)
+static void log_placed(struct sh_qp *qp, const struct sh_wire_log *log) SH_LOCKED
 {
 	struct sh_carrier *carrier = sh_carrier_find(qp, log->carrier);
 	const struct sp_log at = { log->addr, log->rkey, log->tag, sh.config.wqe_log };
@@ -168,7 +168,7 @@ static void log_placed(struct sh_qp *qp, const struct sh_wire_log *log)
 
 /* ---- what does it say? ----------------------------------------------------------------------- */
 
-static void log_read(struct sh_qp *qp)
+static void log_read(struct sh_qp *qp) SH_LOCKED
 {
 	const struct sh_wire_log ask = { .kind = SH_WIRE_LOG_READ, .carrier = qp->active->epoch };
 
@@ -188,7 +188,7 @@ static bool log_would_tell(const struct sh_qp *qp, const struct sp_request *requ
 
 /* True: what the word says was asked for. Else it is in the counts, or nobody can tell. */
 static bool log_settle(struct sh_qp *qp, struct sp_request *requests, uint32_t n,
-		       struct sc_counts *counts)
+		       struct sc_counts *counts) SH_LOCKED
 {
 	bool asked = qp->log.told.asked && qp->log.told.carrier == qp->active->epoch;
 
@@ -227,7 +227,7 @@ static void log_doubt(struct sh_qp *qp, const struct sc_verdict *verdict)
 	       qp->qp->qp_num);
 }
 
-static bool log_message(struct sh_qp *qp, const struct sh_wire_record *record)
+static bool log_message(struct sh_qp *qp, const struct sh_wire_record *record) SH_LOCKED
 {
 	const struct sh_wire_log *log = &record->log;
 	bool told = qp->log.told.asked && qp->log.told.carrier == log->carrier;

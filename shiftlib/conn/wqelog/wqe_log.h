@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * The log of a connection (SHIFT_WQE_LOG): behind each n-th request that changes the peer's
- * memory its sender writes one word there, so that what ran is known also where the peer's NIC
- * is dead (core/settle.h). Who sends asks where the word of a carrier is, and behind a fault
- * what it says; who receives has it registered, and reads it. Lock held.
+ * memory its sender writes one word there, so that what ran is known also where the peer's NIC is
+ * dead (core/settle.h). Who sends asks where the word of a carrier is, and behind a fault what it
+ * says; who receives has it registered, and reads it.
  */
 #ifndef SHIFTLIB_CONN_WQELOG_WQE_LOG_H
 #define SHIFTLIB_CONN_WQELOG_WQE_LOG_H
@@ -11,6 +11,7 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "shiftlib/base/locked.h"
 
 struct sc_counts;
 struct sh_carrier;
@@ -30,9 +31,10 @@ void sh_wqe_log_caps(struct ibv_qp_cap *cap);
  * "off", "on", "asked", "refused", of the carrier in use; *why: of the last one. NULL: it is
  * not wanted.
  */
-const char *sh_wqe_log_state(const struct sh_qp *qp, const char **why);
+const char *sh_wqe_log_state(const struct sh_qp *qp, const char **why) SH_LOCKED;
 
-void sh_wqe_log_free(struct sh_qp *qp); /* gives the words back: the queue pairs are gone */
+/* Gives the words back: the queue pairs are gone. */
+void sh_wqe_log_free(struct sh_qp *qp) SH_LOCKED;
 /*
  * Deregisters the word of a QP that is gone. May block: on the NIC's worker, or without the
  * lock.

@@ -94,7 +94,9 @@ static void ask(struct sh_qp *qp, enum sh_wire_log_kind kind)
 	const struct sh_wire_log log = { .kind = (uint8_t)kind, .carrier = EPOCH };
 
 	told = (struct sh_wire_log){ 0 };
+	sh_lock();
 	sh_log_words_asked(qp, &log);
+	sh_unlock();
 }
 
 /* Its place. */
@@ -150,7 +152,9 @@ static void one_of_a_connection_that_is_gone(void **state)
 	struct sh_wire_log old = placed(&qps[0]), place;
 
 	(void)state;
+	sh_lock();
 	sh_wqe_log_free(&qps[0]);
+	sh_unlock();
 	place = placed(&qps[1]);
 	assert_int_equal(place.addr, old.addr);
 	write_word(&old, RAN);
@@ -165,8 +169,10 @@ static void child(bool clears)
 	struct sh_wire_log place;
 
 	sh.instance = 2; /* as behind each fork */
+	sh_lock();
 	if (clears)
 		sh_wqe_log_free(&qps[0]);
+	sh_unlock();
 	for (int i = 1; i < QPS; i++) {
 		place = placed(&qps[i]);
 		write_word(&place, RAN);

@@ -77,6 +77,7 @@ static int teardown(void **state)
 	(void)state;
 	sh_conns_remove(&qp);
 	free(sh_conns.by_id); /* a process keeps them to its end */
+	sh_unlock();
 	return 0;
 }
 

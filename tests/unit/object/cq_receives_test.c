@@ -121,9 +121,9 @@ static int driven_now(void)
 {
 	int ret;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	ret = sh_cq_drive(&cq);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return ret;
 }
 

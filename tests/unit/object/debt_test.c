@@ -22,7 +22,6 @@ static void thread_inside(void)
 static const struct shift_real real = { .thread_inside = thread_inside };
 
 struct sh_process sh = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.idle = PTHREAD_COND_INITIALIZER,
 	.real = &real,
 	.config.hang.command_ns = 3600 * SH_NS_PER_S,
@@ -85,10 +84,10 @@ static void job_run(void)
 {
 	pthread_t thread;
 
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	assert_int_equal(pthread_create(&thread, NULL, worker, NULL), 0);
 	pthread_join(thread, NULL);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 }
 
 /* The first part of a close, behind which the background thread frees the context. */
@@ -128,13 +127,13 @@ static int begin(void **state)
 	ctx->nic = &nics[0];
 	for (ctx->n_paths = 0; ctx->n_paths < NICS; ctx->n_paths++)
 		ctx->path[ctx->n_paths] = &nics[ctx->n_paths];
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	return 0;
 }
 
 static int end(void **state)
 {
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	return 0;
 }
 

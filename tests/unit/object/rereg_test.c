@@ -107,9 +107,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	sh_mr_forget(list_entry(pd.mrs.next, struct sh_mr, link));
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	free(sh_objects.by_mr.slots); /* a process keeps them to its end */
 	free(sh_objects.by_pd.slots);
 	return 0;

@@ -47,7 +47,7 @@ static void a_path_is_not_opened_from_there(void **state)
 {
 	struct sh_peer_path *path;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	path = sh_peer_route(peer, &sh_nics.nic[0], 0);
 	assert_non_null(path);
 	assert_true(path->opening);
@@ -55,7 +55,7 @@ static void a_path_is_not_opened_from_there(void **state)
 	assert_false(path->opening);
 	assert_null(path->path);
 	assert_int_not_equal(peer->paths_retry_at, 0);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
 /* Nor is the ring that has no room for it one that stands still. */
@@ -63,14 +63,14 @@ static void an_answer_stays_owed(void **state)
 {
 	struct sh_peer_path *path;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	path = sh_peer_route(peer, &sh_nics.nic[0], 0);
 	sh_wait_idle(&peer->busy);
 	path->path = (struct sh_path *)path; /* nobody looks into it */
 	sh_heartbeat_ping_heard(path, 5);
 	assert_true(path->pong_owed);
 	assert_int_equal(path->pong_seq, 5);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
 int main(void)

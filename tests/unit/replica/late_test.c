@@ -80,7 +80,7 @@ static void nothing_is_left(void)
 static void they_go_when_the_alarm_rings(void **state)
 {
 	(void)state;
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	assert_true(sh_late_over(&rig_ctx, FAR));
 	leave_some(FAR);
 	assert_int_equal(atomic_load(&rig_gone[FAR]), 0);
@@ -88,21 +88,21 @@ static void they_go_when_the_alarm_rings(void **state)
 	alarm_rings();
 	wait_for_all();
 	nothing_is_left();
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	each_is_gone_once();
 }
 
 static void a_move_waits_for_its_own_nic_alone(void **state)
 {
 	(void)state;
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	leave_some(FAR);
 	assert_true(sh_late_over(&rig_ctx, 1));
 	assert_false(sh_late_over(&rig_ctx, FAR));
 	wait_until_over(FAR); /* without the alarm */
 	assert_int_equal(atomic_load(&rig_gone[FAR]), SOME);
 	nothing_is_left();
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	each_is_gone_once();
 }
 
@@ -110,13 +110,13 @@ static void a_move_waits_for_its_own_nic_alone(void **state)
 static void a_move_does_not_wait_for_a_busy_worker(bool in_line)
 {
 	rig_worker_hold(FAR);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	leave_some(FAR);
 	if (in_line)
 		alarm_rings();
 	wait_until_over(FAR);
 	nothing_is_left();
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	rig_worker_let_go(FAR);
 	each_is_gone_once();
 }
@@ -131,14 +131,14 @@ static void a_busy_worker_is_not_waited_for(void **state)
 static void not_where_a_peer_may_send(void **state)
 {
 	(void)state;
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	assert_true(sh_late_may(&rig_ctx, FAR));
 	rig_ctx.reached[FAR] = 1;
 	assert_false(sh_late_may(&rig_ctx, FAR));
 	assert_true(sh_late_may(&rig_ctx, 1));
 	rig_ctx.moving = 1; /* to whichever */
 	assert_false(sh_late_may(&rig_ctx, 1));
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
 static void may_with(enum ibv_fork_status status, bool known, bool may)
@@ -146,9 +146,9 @@ static void may_with(enum ibv_fork_status status, bool known, bool may)
 	sh_late_module.reset();
 	rig_fork = status;
 	rig_real.is_fork_initialized = known ? rig_real.is_fork_initialized : NULL;
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	assert_int_equal(sh_late_may(&rig_ctx, FAR), may);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
 static void not_where_memory_is_marked_for_fork(void **state)
@@ -165,25 +165,25 @@ static void a_nic_that_refuses(void **state)
 {
 	(void)state;
 	atomic_store(&rig_error, EBUSY);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	leave_some(FAR);
 	wait_until_over(FAR);
 	nothing_is_left();
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	each_is_gone_once();
 }
 
 static void no_room_is_another_ones_while_some_are_left(void **state)
 {
 	(void)state;
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	assert_false(sh_late_missed(ENOMEM));
 	leave_some(FAR);
 	assert_false(sh_late_missed(EINVAL));
 	assert_true(sh_late_missed(ENOMEM));
 	wait_for_all();
 	assert_false(sh_late_missed(ENOMEM));
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	each_is_gone_once();
 }
 
@@ -193,7 +193,7 @@ static uint64_t seed;
 static atomic_uint busy_threads;
 static atomic_uint wrong;
 
-/* sh.lock */
+/* sh_lock() */
 static struct {
 	uint32_t n;
 	struct rig_mr *mr[ROUNDS];
@@ -211,13 +211,13 @@ static void *deregister(void *arg)
 		struct rig_mr *mr;
 		bool late;
 
-		pthread_mutex_lock(&sh.lock);
+		sh_lock();
 		late = sh_late_may(&rig_ctx, path);
 		mr = late ? leave(&rig_pds[which], path) : rig_mr_new(path);
 		kept[which].late[i] = late;
 		kept[which].mr[i] = mr;
 		kept[which].n++;
-		pthread_mutex_unlock(&sh.lock);
+		sh_unlock();
 		if (!late)
 			rig_real.dereg_mr(&mr->mr);
 		if (!random_below(&random, 8))
@@ -247,7 +247,7 @@ static void *move(void *arg)
 	for (i = 0; i < MOVES || atomic_load(&busy_threads); i++) {
 		uint8_t path = (uint8_t)(1 + random_below(&random, RIG_PATHS - 1));
 
-		pthread_mutex_lock(&sh.lock);
+		sh_lock();
 		if (random_below(&random, 2))
 			alarm_rings();
 		rig_ctx.moving++;
@@ -255,13 +255,13 @@ static void *move(void *arg)
 		rig_ctx.reached[path]++;
 		rig_ctx.moving--;
 		all_is_gone(path);
-		pthread_mutex_unlock(&sh.lock);
+		sh_unlock();
 		sched_yield();
-		pthread_mutex_lock(&sh.lock);
+		sh_lock();
 		if (rig_ctx.late[path])
 			atomic_fetch_add(&wrong, 1);
 		rig_ctx.reached[path]--;
-		pthread_mutex_unlock(&sh.lock);
+		sh_unlock();
 	}
 	return NULL;
 }
@@ -280,11 +280,11 @@ static void at_random(void **state)
 	assert_int_equal(pthread_create(&threads[RIG_PDS], NULL, move, NULL), 0);
 	for (i = 0; i <= RIG_PDS; i++)
 		pthread_join(threads[i], NULL);
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	alarm_rings();
 	wait_for_all();
 	nothing_is_left();
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 	assert_int_equal(atomic_load(&wrong), 0);
 	for (i = 0; i < RIG_PDS; i++)
 		for (k = 0; k < ROUNDS; k++) {

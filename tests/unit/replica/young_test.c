@@ -83,7 +83,7 @@ static void the_nearest_at_once_the_others_later(void **state)
 	struct sh_mr *mr;
 
 	(void)state;
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	mr = add(&rig_pds[0]);
 	settle(&rig_pds[0]);
 	assert_true(has(mr, NEAREST) && !has(mr, FAR) && sh_young_is(mr));
@@ -94,18 +94,18 @@ static void the_nearest_at_once_the_others_later(void **state)
 	assert_true(has(mr, FAR) && has(mr, FAR + 1) && !sh_young_is(mr));
 	assert_int_equal(sh_young_module.next_timer(), 0);
 	take_away(mr);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
 static void who_goes_young_was_never_there(void **state)
 {
 	(void)state;
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	take_away(add(&rig_pds[0]));
 	assert_int_equal(sh_young_module.next_timer(), 0);
 	settle(&rig_pds[0]);
 	assert_int_equal(atomic_load(&rig_made[FAR]), 0);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
 static void all_at_once_for_a_move(void **state)
@@ -113,7 +113,7 @@ static void all_at_once_for_a_move(void **state)
 	struct sh_mr *before, *meanwhile;
 
 	(void)state;
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	before = add(&rig_pds[0]);
 	rig_ctx.moving++;
 	sh_young_move(&rig_ctx);
@@ -124,7 +124,7 @@ static void all_at_once_for_a_move(void **state)
 	assert_true(has(meanwhile, FAR) && has(meanwhile, FAR + 1));
 	take_away(before);
 	take_away(meanwhile);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
 static void at_once_where_connections_are(void **state)
@@ -132,13 +132,13 @@ static void at_once_where_connections_are(void **state)
 	struct sh_mr *mr;
 
 	(void)state;
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	rig_ctx.reached[FAR] = 1;
 	mr = add(&rig_pds[0]);
 	settle(&rig_pds[0]);
 	assert_true(has(mr, FAR) && !has(mr, FAR + 1) && sh_young_is(mr));
 	take_away(mr);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
 static void not_where_nobody_wants_any(void **state)
@@ -146,12 +146,12 @@ static void not_where_nobody_wants_any(void **state)
 	struct sh_mr *mr;
 
 	(void)state;
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	rig_ctx.replica[FAR] = rig_ctx.replica[FAR + 1] = false;
 	mr = add(&rig_pds[0]);
 	assert_false(sh_young_is(mr));
 	take_away(mr);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
 /* Whatever comes when: behind a move each region is everywhere, and none is
@@ -163,7 +163,7 @@ static void at_random(void **state)
 	uint8_t path;
 
 	(void)state;
-	pthread_mutex_lock(&sh.lock);
+	sh_lock();
 	for (i = 0; i < ROUNDS; i++) {
 		uint32_t at = random_below(&random, SOME);
 
@@ -193,7 +193,7 @@ static void at_random(void **state)
 		assert_int_equal(rig_ctx.path[path]->holds, 1);
 	}
 	assert_int_equal(sh_young_module.next_timer(), 0);
-	pthread_mutex_unlock(&sh.lock);
+	sh_unlock();
 }
 
 #define IN_RIG(test) cmocka_unit_test_setup_teardown(test, rig_setup, rig_teardown)
