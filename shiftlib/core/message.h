@@ -20,7 +20,7 @@ const char *sc_exact_name(enum sc_exact exact);
 
 /* Whether the sender waits out a flap, where needed. */
 enum sc_stays {
-	SC_STAYS_NOT, /* the sender waits out nothing: it is off there */
+	SC_STAYS_NOT,	  /* the sender waits out nothing: it is off there */
 	SC_STAYS_REPEATS, /* it does; its QP takes no atomics, so none of them is outstanding */
 	SC_STAYS_ATOMICS, /* it does, and its QP takes atomics */
 };

@@ -172,8 +172,8 @@ void sh_path_blame(struct sh_path_health *path, uint64_t now)
 }
 
 /*
- * Forgets the pings of a silence that came to no verdict: as losses of a path that lives, they would
- * make each later silence need more pings than there is time for.
+ * Forgets the pings of a silence that came to no verdict: as losses of a path that lives, they
+ * would make each later silence need more pings than there is time for.
  */
 static void path_forget_pings(struct sh_path_health *path)
 {

@@ -162,8 +162,8 @@ static void test_idle_is_doubted(void **state)
 }
 
 /*
- * A look into a doubt that comes to no verdict, as the other path answers with gaps just then. The pings
- * of that look were no losses of a path that lives: the next look needs no more of them.
+ * A look into a doubt that comes to no verdict, as the other path answers with gaps just then. The
+ * pings of that look were no losses of a path that lives: the next look needs no more of them.
  */
 static void test_doubt_without_verdict(void **state)
 {
