@@ -38,7 +38,10 @@ static void ending_make_qp(struct ending *e, struct ending_qp *q)
 		.recv_cq = e->cq,
 		.srq = e->nic.srq,
 		.qp_type = IBV_QPT_RC,
-		.cap = { QUEUE, e->nic.srq ? 0 : QUEUE, 1, 1 },
+		.cap = { .max_send_wr = QUEUE,
+			 .max_recv_wr = e->nic.srq ? 0 : QUEUE,
+			 .max_send_sge = 1,
+			 .max_recv_sge = 1 },
 	};
 
 	conn_make(&q->c, &e->nic);
@@ -50,7 +53,8 @@ static void ending_make_qp(struct ending *e, struct ending_qp *q)
 
 static void ending_make(struct ending *e)
 {
-	struct ibv_srq_init_attr srq = { .attr = { (uint32_t)opt.qps * QUEUE, 1 } };
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = (uint32_t)opt.qps * QUEUE,
+						   .max_sge = 1 } };
 
 	nic_open(&e->nic, opt.dev);
 	must(fcntl(e->nic.ctx->async_fd, F_SETFL, O_NONBLOCK) != -1, "fcntl");

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -322,8 +323,9 @@ static void make_rc_meanwhile(void)
 	for (int i = 0; i < BUSY; i++) {
 		double end = now_s() + 20;
 
-		while (uc.sent - __atomic_load_n(&uc.done, __ATOMIC_RELAXED) >= PLACES / 2 ||
-		       uc.sent - __atomic_load_n(&uc.came, __ATOMIC_RELAXED) >= PLACES / 2)
+		while (uc.sent - atomic_load_explicit(&uc.done, memory_order_relaxed) >=
+			       PLACES / 2 ||
+		       uc.sent - atomic_load_explicit(&uc.came, memory_order_relaxed) >= PLACES / 2)
 			must(now_s() < end, "completions in time");
 		post(&uc, 0);
 		if (i == BUSY / 2)

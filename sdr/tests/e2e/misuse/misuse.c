@@ -266,7 +266,9 @@ static void writes(void)
 	struct sdr_req *w, *r;
 
 	must(a && b, "connection");
-	must((from = sdr_rel_create(a, &attr)) && (to = sdr_rel_create(b, &attr)), "Writes");
+	from = sdr_rel_create(a, &attr);
+	to = sdr_rel_create(b, &attr);
+	must(from && to, "Writes");
 	is(sdr_rel_write(from, mr, mem, 1, 0, &w), -ENOTCONN, "a Write before it is connected");
 	connect_both(a, b);
 	is(sdr_rel_write(from, mr, mem, 0, 0, &w), -EINVAL, "a Write of nothing");
@@ -533,7 +535,7 @@ static void no_memory(void)
 {
 	struct sdr_qp_attr attr = { .max_msg_size = ROOMY, .max_msgs = 8, .backend = good.backend };
 	struct ends x = make_ends(attr, (struct sdr_rel_attr){ .scheme = SDR_SCHEME_AUTO });
-	struct rlimit all, little;
+	struct rlimit all = { 0 }, little;
 	struct sdr_req *r;
 	FILE *f = fopen("/proc/self/statm", "r");
 	unsigned long pages = 0;
