@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "shiftlib/base/lock.h"
 #include "shiftlib/base/worker.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/part.h"
@@ -30,9 +31,11 @@ static void moves_from(enum sh_nic_state state)
 	carrier = (struct sh_carrier){ .nic = &nic };
 	qp = (struct sh_qp){ .scq = &cq, .rcq = &cq, .active = &carrier };
 	qp.core.reason = SC_REASON_DEVICE; /* and it does not say that it died: it hangs */
+	sh_lock();
 	sh_incident_part.move.begins(&qp, qp.core.reason);
 	assert_int_not_equal(qp.incident.moving, 0);
 	sh_incident_part.life.leaves(&qp);
+	sh_unlock();
 	assert_int_equal(sh_worker_stop(nic.prompt, UINT64_MAX / 2), 0);
 }
 

@@ -56,6 +56,7 @@ static const struct sh_conn_part *const parts[] = { &part, NULL };
 static int setup(void **state)
 {
 	(void)state;
+	sh_lock();
 	sh_parts_register(parts);
 	sh_objects_module.reset();
 	sh_conns_module.reset();
