@@ -83,12 +83,8 @@ void sh_news_peer_path_opened(struct sh_peer *peer, const struct sh_peer_path *p
 /* A STATE or STANDBY record for a connection; the stranger's instance is not introduced yet. */
 void sh_news_peer_message(struct sh_peer *peer, const struct sh_nic *nic,
 			  const struct sh_wire_record *record) SH_LOCKED;
-/* A HOME record. */
-void sh_news_peer_home(struct sh_peer *peer, const struct sh_wire_record *record) SH_LOCKED;
-/* A WORD record. */
-void sh_news_peer_word(struct sh_peer *peer, const struct sh_wire_record *record) SH_LOCKED;
-/* A LOG record. */
-void sh_news_peer_log(struct sh_peer *peer, const struct sh_wire_record *record) SH_LOCKED;
+/* A record for a connection, of a kind that one of its parts understands: HOME, WORD, LOG. */
+void sh_news_peer_told(struct sh_peer *peer, const struct sh_wire_record *record) SH_LOCKED;
 void sh_news_peer_stranger(const struct sh_wire_record *record) SH_LOCKED;
 /* The peer does not know the connection that we named. */
 void sh_news_peer_unknown(struct sh_peer *peer, const struct sh_wire_record *record) SH_LOCKED;

@@ -113,8 +113,7 @@ void sh_news_peer_message(struct sh_peer *peer, const struct sh_nic *nic,
 		sh_quiesce_peer_left(qp);
 }
 
-/* A record of a kind that a part understands. */
-static void hear_of_part(struct sh_peer *peer, const struct sh_wire_record *record) SH_LOCKED
+void sh_news_peer_told(struct sh_peer *peer, const struct sh_wire_record *record)
 {
 	struct sh_qp *qp = hear_conn(peer, record);
 
@@ -122,21 +121,6 @@ static void hear_of_part(struct sh_peer *peer, const struct sh_wire_record *reco
 		hear_answer_unknown(peer, record);
 	else if (qp->peer)
 		(void)SH_PARTS_ASK(news.message, qp, record);
-}
-
-void sh_news_peer_home(struct sh_peer *peer, const struct sh_wire_record *record)
-{
-	hear_of_part(peer, record);
-}
-
-void sh_news_peer_word(struct sh_peer *peer, const struct sh_wire_record *record)
-{
-	hear_of_part(peer, record);
-}
-
-void sh_news_peer_log(struct sh_peer *peer, const struct sh_wire_record *record)
-{
-	hear_of_part(peer, record);
 }
 
 /*
