@@ -86,13 +86,11 @@ static const struct sh_module *const process_modules[] = {
 	&sh_admin_module,
 	&sh_give_way_module, /* checks whether anything is withheld still */
 };
-/* clang-format on */
 
 /*
  * Parts of each connection (conn/part.h), in the order in which they are told and asked. The
  * order matters where a comment says so.
  */
-/* clang-format off */
 static const struct sh_conn_part *const process_parts[] = {
 	&sh_incident_part, /* sees when the first error was, which the figures of the move take */
 	&sh_stats_part,
