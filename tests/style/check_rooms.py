@@ -23,16 +23,6 @@ CIRCLES = {"base": 1, "backup": 1, "conn": 11, "control": 1, "loop": 1}
 # conn/conn.c: headers of its own folder. All of conn/: places that name what is in a room, those of callbacks.c alone.
 CONN_INCLUDES = 10
 NAMED = 3
-# Files of a room, wherever they lie: what is not in a room yet counts as if it were.
-ROOMS = {
-    "meet": "intro intro_record intro_kv ahead unknown",
-    "atomics": "home home_group home_board home_shared words",
-    "wqelog": "wqe_log log_words",
-    "watch": "detector gray slow slow_path judged degraded look",
-    "told": "incident stats",
-    "parts": "exact loopback pool room spread srq srq_clean srq_few rights",
-}
-ROOM_OF = {stem: room for room, stems in ROOMS.items() for stem in stems.split()}
 WORD = re.compile(r"\b[A-Za-z_]\w*")
 NOISE = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*|^[ \t]*#[ \t]*include[^\n]*', re.S | re.M)
 
@@ -80,10 +70,7 @@ def arrows_of(symbols):
 def room_of(path):
     """The room of a file of conn/; None: it is conn/ itself, or no file of it."""
     parts = path.split("/")
-    if parts[:2] != ["shiftlib", "conn"]:
-        return None
-    stem = parts[-1].rsplit(".", 1)[0]
-    return parts[2] if len(parts) > 3 else ROOM_OF.get(stem)
+    return parts[2] if parts[:2] == ["shiftlib", "conn"] and len(parts) > 3 else None
 
 
 def objects_of(build):
