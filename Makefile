@@ -296,7 +296,7 @@ test-packages: deb
 test-kernel: build deb
 	@python3 tests/kernel/lane.py --build $(B) --out $(OUT) --debs $(OUT)/packages $(if $(CASE),--case '$(CASE)')
 
-include sdr/sdr.mk
+-include sdr/sdr.mk
 
 install: build
 	@cmake --install $(B)
