@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""The rules of the house that a program can see: licence lines, lengths, leftovers.
-
-Wide lines are only noted, as clang-format does not break words of a comment or a string.
+"""The rules of the house that a program can see: licence lines, lengths, leftovers. Wide lines: check_sentences.py.
 
 usage: check_style.py [ROOT]
 """
@@ -13,7 +11,6 @@ import subprocess
 import sys
 
 SPDX = "SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB"
-MAX_COLUMNS = 100
 MAX_FILE = 1000  # of tests; other .c files and headers are shorter
 MAX_C_FILE = 600
 MAX_HEADER = 250
@@ -121,11 +118,6 @@ def check_text(name, text):
                 yield start, f"a function of {code_lines(body)} lines, more than {MAX_FUNCTION}"
 
 
-def wide_lines(text):
-    return [n for n, line in enumerate(text.split("\n"), 1)
-            if len(line.expandtabs(8)) > MAX_COLUMNS]
-
-
 def self_test():
     spdx = f"/* {SPDX} */\n"
     long_body = "int f(void)\n{\n" + "\tg();\n" * 71 + "}\n"
@@ -167,7 +159,7 @@ def main():
     for line in self_test():
         print(f"check_style.py does not work: {line}")
         failed = True
-    lengths, wide = {}, {}
+    lengths = {}
     for name in sorted(tracked(root)):
         path = os.path.join(root, name)
         if not name.endswith(LICENSED + (".md",)) or not os.path.isfile(path):
@@ -180,8 +172,6 @@ def main():
         for line, what in found:
             print(f"{name}:{line}: {what}")
             failed = True
-        if name.endswith(C_FILES) and wide_lines(text):
-            wide[name] = wide_lines(text)
         if name.endswith(".c"):
             lengths.setdefault(name.split("/")[0], []).extend(
                 code_lines(body) for _, body in functions(text.split("\n")))
@@ -194,8 +184,6 @@ def main():
         if median >= MAX_MEDIAN:
             print(f"{folder}: the median is to stay under {MAX_MEDIAN}")
             failed = True
-    for name, at in wide.items():
-        print(f"note: {name}: more than {MAX_COLUMNS} columns in {', '.join(map(str, at))}")
     return 1 if failed else 0
 
 
