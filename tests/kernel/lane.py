@@ -175,7 +175,7 @@ def parse_args():
     p.add_argument("--shell", action="store_true", help="a shell in a guest; its exit ends the guest")
     p.add_argument("--limit", type=float, default=LIMIT_S, metavar="SEC",
                    help=f"for one case ({LIMIT_S}); where it is more, so is the patience with each step")
-    p.add_argument("--minutes", type=float, default=10, help="for all of them; what is left then has failed (10)")
+    p.add_argument("--minutes", type=float, default=20, help="for all of them; what is left then has failed (20)")
     p.add_argument("--guests", type=int, default=2, choices=range(1, 9), help="at a time (2)")
     p.add_argument("--nice", type=int, default=19, help="QEMU's niceness (19: everything else goes first)")
     p.add_argument("--rails", type=int, default=2, choices=range(2, 5), help="in a guest (2)")
