@@ -45,7 +45,24 @@ void sh_yield_pause(struct sh_nic *nic, bool all)
 	yield_pause_from(nic, now);
 }
 
+/* Sets the end of a pause that still stands. A closed NIC is looked at then. */
+static void yield_pause_for(struct sh_nic *nic, uint64_t ns)
+{
+	uint64_t until = sh_now_ns() + ns;
+
+	if (!nic->yield.until)
+		return;
+	atomic_store_explicit(&nic->yield.until, until, memory_order_relaxed);
+	if (nic->yield.closed)
+		nic->look_at = until;
+}
+
+void sh_yield_pause_hold(struct sh_nic *nic, uint64_t ns)
+{
+	yield_pause_for(nic, ns + nic->yield.interval);
+}
+
 void sh_yield_pause_anew(struct sh_nic *nic)
 {
-	yield_pause_from(nic, sh_now_ns());
+	yield_pause_for(nic, nic->yield.interval);
 }

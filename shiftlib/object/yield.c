@@ -335,8 +335,6 @@ static bool yield_await(struct yield_job *task, const struct timespec *until) SH
 		       "shadows there and makes none for %llu ms",
 		       task->nic->name, task->n,
 		       (unsigned long long)(task->nic->yield.interval / SH_NS_PER_MS));
-	if (task->nic->yield.until) /* the call is made again only now */
-		sh_yield_pause_anew(task->nic);
 	free(task);
 	return true;
 }
@@ -402,6 +400,27 @@ static bool yield_await_nics(const struct timespec *until) SH_DROPS
 	return any;
 }
 
+/* NICs are given back at different times. The call is made again when the last one is done. */
+static void yield_hold(void) SH_LOCKED
+{
+	uint32_t i;
+
+	for (i = 0; i < sh_nics.n; i++)
+		if (sh_yields(&sh_nics.nic[i]))
+			sh_yield_pause_hold(&sh_nics.nic[i], YIELD_WAIT_S * SH_NS_PER_S);
+}
+
+/* Begins the pauses anew, as the call is made again only now. */
+static void yield_release(void) SH_LOCKED
+{
+	uint32_t i;
+
+	for (i = 0; i < sh_nics.n; i++)
+		if (sh_yields(&sh_nics.nic[i]))
+			sh_yield_pause_anew(&sh_nics.nic[i]);
+	sh_kick();
+}
+
 /* Closing is a job of each NIC's worker: what comes behind it is done when that is. */
 static void yield_await_workers(const struct timespec *until) SH_DROPS
 {
@@ -436,8 +455,10 @@ static bool yield_step_nics(bool (*give)(struct sh_nic *nic)) SH_DROPS
 	for (i = 0; i < sh_nics.n; i++)
 		any |= give(&sh_nics.nic[i]);
 	if (any) {
+		yield_hold();
 		yield_await_nics(&until);
 		yield_await_workers(&until);
+		yield_release();
 	}
 	return any;
 }
@@ -461,10 +482,12 @@ static bool yield_step(struct sh_nic *own, enum sh_yield_step step) SH_DROPS
 		tasks[n] = yield_begin(&sh_nics.nic[i], step != SH_YIELD_SOME);
 		n += tasks[n] != NULL;
 	}
+	yield_hold();
 	for (i = 0; i < n; i++)
 		any |= yield_await(tasks[i], &until);
 	if (deregs)
 		yield_wait_deregs(&until);
+	yield_release();
 	return any;
 }
 

@@ -125,14 +125,21 @@ def pressed(lab, rng):
             raise Failed(f"{p.name} ended with {p.process.returncode}")
 
 
-def files_of(lab, name, shift, soft, hard, spare):
-    """How many descriptors a program found, and how many of those that it gave back were left behind the verbs."""
+def files_of(lab, name, shift, soft, hard, spare, slow=None):
+    """
+    How many descriptors a program found, and how many of those that it gave back were left behind the verbs.
+    slow: a NIC that takes 100 ms for each command of then.
+    """
     env = {"SHIFT_LOG_FILE": ""} if soft < 512 and soft == hard else None   # that is a descriptor, too
     program = start(lab, "files", f"{name}-{soft}-{hard}-{spare}", shift, [f"--nofile={soft}:{hard}"], env, number=spare)
     if shift and (soft >= 512 or soft < hard):
         wait_for("protection", lambda: is_protected(lab), 30)
+    if slow:
+        lab.ctl("cost", f"h0/{slow}", 100000)
     program.say("go")
     got, rest = int(said(program, "GOT")), int(said(program, "LEFT"))
+    if slow:
+        lab.ctl("cost", f"h0/{slow}", 0)
     ends(program)
     print(f"  {soft} of {hard}: {name} found {got} descriptors, and {rest} of {spare} behind the verbs")
     return got, rest
@@ -159,6 +166,16 @@ def files(lab, rng):
         raise Failed("SHIFT has descriptors where there are few")
     rest = files_of(lab, "stock", None, 1024, 1024, 30)[1]
     files_of(lab, "shift", shift, 1024, 1024, 30 - rest + 2)
+
+
+def files_slow(lab, rng):
+    """
+    One NIC is slow to close, and the others are closed long before. None is opened again, with its descriptors, until
+    the call of the program that needs them has been made again.
+    """
+    shift = Shift(log="info", yield_ms=200, **SOON)
+    rest = files_of(lab, "stock", None, 1024, 1024, 30)[1]
+    files_of(lab, "shift", shift, 1024, 1024, 30 - rest + 2, f"mlx5_{rng.randint(1, 3)}")
 
 
 def lives_on(lab, case, name, shift, pages):
@@ -237,7 +254,7 @@ def kept(lab, rng):
                 raise Failed(f"{name} has {more[key]} more of {key} than stock")
 
 
-CASES = {"memory": memory, "pressed": pressed, "files": files, "stack": stack, "epoll": epoll, "kept": kept}
+CASES = {"memory": memory, "pressed": pressed, "files": files, "files_slow": files_slow, "stack": stack, "epoll": epoll, "kept": kept}
 
 
 if __name__ == "__main__":
