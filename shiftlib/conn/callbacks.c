@@ -92,8 +92,7 @@ static bool pd_has_lkey(const struct sh_pd *pd, uint32_t key)
 	return false;
 }
 
-/* Lock held, as by all that calls what is marked [shell]. */
-static bool callback_lkey_gone(void *cookie, uint32_t key)
+static bool callback_lkey_gone(void *cookie, uint32_t key) SH_LOCKED
 {
 	const struct sh_qp *qp = cookie;
 	const struct sh_pd *pd;

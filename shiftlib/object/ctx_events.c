@@ -380,8 +380,8 @@ int sh_ctx_destroy_result(struct ibv_context *context, int ret)
 	return ret;
 }
 
-/* Lock held. NULL: none is known. */
-static struct ibv_port_attr *port_last(struct sh_ctx *ctx, uint8_t port, size_t length)
+/* NULL: none is known. */
+static struct ibv_port_attr *port_last(struct sh_ctx *ctx, uint8_t port, size_t length) SH_LOCKED
 {
 	if (!ctx || !ctx->nic || port < 1 || port > SH_HELD_PORTS ||
 	    length > sizeof(ctx->port[0].attr))

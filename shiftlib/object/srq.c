@@ -138,7 +138,7 @@ int shift_query_srq(struct ibv_srq *real, struct ibv_srq_attr *attr)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Lock held, given up meanwhile. No QP is on it: no carrier holds a shadow. */
+/* No QP is on it: no carrier holds a shadow. */
 void sh_srq_forget(struct sh_srq *srq)
 {
 	uint8_t path;

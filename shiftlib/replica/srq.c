@@ -89,7 +89,7 @@ static void srq_shadow_free(struct sh_srq *srq, struct sh_shadow_srq *shadow, bo
 	free(shadow);
 }
 
-/* Lock held, given up meanwhile. What it still had has been given back. */
+/* What it still had has been given back. */
 void sh_srq_shadow_put(struct sh_srq *srq, struct sh_shadow_srq *shadow)
 {
 	bool own;

@@ -33,7 +33,7 @@ static void event_log(const struct sh_event *event)
 	sh_json_free(&fields);
 }
 
-/* Lock held: each returns at once, and keeps no pointer. */
+/* Each returns at once, and keeps no pointer. */
 static void (*const event_sinks[])(const struct sh_event *event) = {
 	event_log,
 	sh_metrics_event,

@@ -508,7 +508,7 @@ static void loopback_connected(struct sh_qp *qp) SH_LOCKED
 		loopback_receive(qp, qp->receiving->path);
 }
 
-/* Lock held, given up meanwhile; the connection is closed, and no job is under way. */
+/* The connection is closed, and no job is under way. */
 void sh_loopback_drop(struct sh_qp *qp)
 {
 	struct sh_loopback_reader gone;
