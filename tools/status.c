@@ -10,6 +10,7 @@
 
 #define STATUS_INTERVAL_S 1.0
 #define NS_PER_MS	  1e6
+#define MS_PER_S	  1000
 
 /* While somebody watches: what a stopped process costs is not to stop the picture for long. */
 static const struct ctl_patience status_hasty = { .idle_ms = 1000,
@@ -142,21 +143,38 @@ static void status_peer(const json_t *qp, char *out, size_t size)
 	snprintf(out, size, "%s 0x%06llx", gid, ctl_int(qp, "peer_qpn"));
 }
 
+/* Says to which better NIC traffic does not return yet, or nothing. */
+static void status_held(const json_t *qp, char *out, size_t size)
+{
+	const json_t *held = json_object_get(qp, "held");
+
+	out[0] = 0;
+	if (json_is_object(held) && ctl_int(held, "left_ms") > 0)
+		snprintf(out, size, "; %s is well, and held down for %lld s more (falls: %lld)",
+			 ctl_text(held, "nic"),
+			 (ctl_int(held, "left_ms") + MS_PER_S - 1) / MS_PER_S,
+			 ctl_int(held, "falls"));
+	else if (json_is_object(held))
+		snprintf(out, size, "; %s is well, and held down by its peer",
+			 ctl_text(held, "nic"));
+}
+
 static void status_qp(FILE *out, const json_t *qp)
 {
 	bool moving = *ctl_text(qp, "move") && strcmp(ctl_text(qp, "move"), "NONE");
 	const char *wait = ctl_text(qp, "atomics_wait");
-	char standby[96], peer[96];
+	char standby[96], peer[96], held[160];
 
 	status_standby(qp, standby, sizeof(standby));
+	status_held(qp, held, sizeof(held));
 	status_peer(qp, peer, sizeof(peer));
 	fprintf(out,
 		"  0x%06llx %-10s %-8s %-8s %4lld %5lld %-18s %-14s %-24s %5lld %6lld %7lld  "
-		"%s%s%s\n",
+		"%s%s%s%s\n",
 		ctl_int(qp, "qpn"), ctl_text(qp, "level"), ctl_text(qp, "default_nic"),
 		ctl_text(qp, "nic"), ctl_int(qp, "path"), ctl_int(qp, "epoch"), standby,
 		moving ? ctl_text(qp, "move") : ctl_text(qp, "send"), peer, ctl_int(qp, "moves"),
-		ctl_int(qp, "resubmitted"), ctl_int(qp, "settled"), ctl_text(qp, "why"),
+		ctl_int(qp, "resubmitted"), ctl_int(qp, "settled"), ctl_text(qp, "why"), held,
 		*wait ? "; its atomics wait: " : "", wait);
 }
 

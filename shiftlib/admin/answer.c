@@ -16,6 +16,7 @@
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/meet/intro.h"
+#include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/watch/degraded.h"
 #include "shiftlib/conn/watch/gray.h"
 #include "shiftlib/conn/watch/slow.h"
@@ -52,6 +53,7 @@ struct status_qp {
 	const char *atomics_why;
 	const char *log, *log_why;
 	bool atomics_alone;
+	struct sh_held_path held; /* nic NULL: none */
 };
 
 struct admin_status {
@@ -154,6 +156,8 @@ static void status_fill(struct status_qp *out, struct sh_qp *qp) SH_LOCKED
 		.atomics_why = sh_home_why(qp),
 		.atomics_alone = sh_home_alone(qp),
 	};
+	if (!sh_paths_held(qp, &out->held))
+		out->held.nic = NULL;
 	out->log = sh_wqe_log_state(qp, &out->log_why);
 	status_fill_peer(out, qp);
 }
@@ -178,6 +182,19 @@ static void status_standby(struct sh_json *json, const struct status_qp *qp)
 		      qp->standby_epoch, qp->standby_path, sc_standby_phase_name(qp->standby),
 		      sc_standby_phase_name(qp->standby_peer));
 	status_string(json, "nic", qp->standby_nic);
+	sh_json_print(json, "}");
+}
+
+/* The better NIC to which it does not return yet. */
+static void status_held(struct sh_json *json, const struct sh_held_path *held)
+{
+	if (!held->nic) {
+		sh_json_text(json, ", \"held\": null");
+		return;
+	}
+	sh_json_print(json, ", \"held\": {\"falls\": %u, \"left_ms\": %llu", held->falls,
+		      (unsigned long long)(held->left_ns / SH_NS_PER_MS));
+	status_string(json, "nic", held->nic->name);
 	sh_json_print(json, "}");
 }
 
@@ -208,6 +225,7 @@ static void status_connection(struct sh_json *json, const struct status_qp *qp)
 		      sc_move_phase_name(qp->move), sc_switch_phase_name(qp->ordered),
 		      sc_reason_name(qp->reason), qp->epoch, qp->path);
 	status_standby(json, qp);
+	status_held(json, &qp->held);
 	/* Bit k is path k. */
 	sh_json_print(json,
 		      ", \"paths\": {\"up\": %u, \"steady\": %u, \"drained\": %u}, "

@@ -138,6 +138,30 @@ void sh_paths_changed_nic(const struct sh_nic *nic)
 	sh_outbox_release();
 }
 
+bool sh_paths_held(const struct sh_qp *qp, struct sh_held_path *held)
+{
+	const struct sc_masks *peer = &qp->core.peer.paths;
+	uint32_t order = qp->core.standby.order;
+	uint8_t k, up = qp->paths.up & peer->up,
+		   drained = qp->paths.drained | peer->drained | qp->core.paths.drained;
+	uint8_t waits = up & (uint8_t)~drained & (uint8_t) ~(qp->paths.steady & peer->steady);
+
+	if (!qp->conn_id || !qp->peer || !qp->core.peer.masks_known)
+		return false;
+	for (k = 0; k < qp->paths.n; k++) {
+		if (!(waits >> k & 1) || !qp->paths.routes[k] ||
+		    sc_order_rank(order, k) >= sc_order_rank(order, qp->core.path))
+			continue;
+		*held = (struct sh_held_path){
+			.nic = qp->ctx->path[k],
+			.falls = qp->paths.routes[k]->health.falls,
+			.left_ns = sh_path_held_ns(&qp->paths.routes[k]->health, sh_now_ns()),
+		};
+		return true;
+	}
+	return false;
+}
+
 void sh_paths_changed_peer(const struct sh_peer *peer)
 {
 	struct sh_qp *qp;

@@ -3,6 +3,7 @@
 #ifndef SHIFTLIB_CONN_PATHS_H
 #define SHIFTLIB_CONN_PATHS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "shiftlib/conn/turn.h"
 #include "shiftlib/core/core.h"
@@ -33,5 +34,15 @@ void sh_paths_use_peer(struct sh_qp *qp,
 void sh_paths_changed(struct sh_qp *qp) SH_LOCKED;
 void sh_paths_changed_nic(const struct sh_nic *nic) SH_LOCKED;
 void sh_paths_changed_peer(const struct sh_peer *peer) SH_LOCKED;
+
+/* A better path than the one in use that answers, and waits out its hold-down. */
+struct sh_held_path {
+	const struct sh_nic *nic;
+	uint32_t falls;	  /* falls that are not forgotten: each one doubles the hold-down */
+	uint64_t left_ns; /* rest of the hold-down; 0: the peer's, which this end does not know */
+};
+
+/* False: there is no such path, or a drain or a fault keeps the connection where it is. */
+bool sh_paths_held(const struct sh_qp *qp, struct sh_held_path *held) SH_LOCKED;
 
 #endif

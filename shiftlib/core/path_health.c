@@ -65,6 +65,13 @@ bool sh_path_steady(const struct sh_path_health *path, uint64_t now)
 	       !(path_unanswered(path, now) && path->silent_since < path_steady_at(path));
 }
 
+uint64_t sh_path_held_ns(const struct sh_path_health *path, uint64_t now)
+{
+	uint64_t at = path_steady_at(path);
+
+	return path->state == SH_PATH_UP && at > now ? at - now : 0;
+}
+
 /* ---- states --------------------------------------------------------------------------------- */
 
 static void path_forget_silence(struct sh_path_health *path)

@@ -141,6 +141,8 @@ uint64_t sh_path_dark_since(const struct sh_path_health *path);
 /* True if up without a break for its hold-down. */
 bool sh_path_steady(const struct sh_path_health *path, uint64_t now);
 uint64_t sh_path_hold_ns(const struct sh_path_health *path);
+/* Rest of the hold-down of a path that is up, in ns. 0: it is steady, or not up. */
+uint64_t sh_path_held_ns(const struct sh_path_health *path, uint64_t now);
 /* True if up, but a ping found no answer in the time of one: look at the progress of the work. */
 bool sh_path_suspect(const struct sh_path_health *path);
 /* True if up, but silent for so long that it is lost if the peer answers elsewhere. */
