@@ -24,6 +24,7 @@ DIRECT_VERBS = ["infiniband/mlx5*", "rdma/mlx5*"]
 STORES = ["hiredis/*", "hiredis.h", "lmdb.h", "openssl/*"]
 CLOCKS = ["pthread.h", "threads.h", "time.h", "sys/time.h", "sys/timerfd.h", "sys/socket.h",
           "netinet/*", "sys/epoll.h", "poll.h"]
+QEMU = ["qemu/*", "hw/*", "qapi/*"]
 NOT_SIMNIC = ["providers/*", "shiftlib/*", "libibverbs/*", "kvclient/*"] + STORES
 
 SDR_NEVER = NOT_SIMNIC + CLOCKS + DIRECT_VERBS + ["simnic/*", "infiniband/*", "rdma/*"]
@@ -108,6 +109,10 @@ RULES = [
      "may": ["OWN", "simnic/fabric/*", "simnic/device/device.h"], "never": NOT_SIMNIC},
     {"module": "simnic/ctl", "files": ["simnic/ctl/*"],
      "may": ["OWN", "simnic/fabric/*"], "never": NOT_SIMNIC},
+    {"module": "simnic/pci", "files": ["simnic/pci/*.[ch]"], "but": ["simnic/pci/*/*"],
+     "may": ["OWN", "simnic/fabric/*", "simnic/device/device.h"], "never": NOT_SIMNIC + QEMU},
+    {"module": "simnic/pci/qemu", "files": ["simnic/pci/qemu/*"],  # knows of the function what a machine may call
+     "may": ["OWN", "simnic/pci/function.h", "simnic/pci/fault.h"], "never": NOT_SIMNIC},
     {"module": "tools", "files": ["tools/*"], "but": ["tools/probe/*"],
      "may": ["tools/*", "kvclient/kv.h", "shiftlib/backup/*.h",
              "shiftlib/base/date.h", "shiftlib/base/run_dir.h", "shiftlib/base/settings.h",
@@ -385,6 +390,7 @@ def self_test():
         "providers/mlx5/qp.h": "", "providers/mlx5/sq.h": "", "providers/mlx5/xlat.h": "",
         "kvclient/kv.h": "#include <stddef.h>\n", "kvclient/backend.h": "",
         "simnic/fabric/fabric.h": "", "simnic/device/device.h": '#include "simnic/fabric/fabric.h"\n',
+        "simnic/pci/pci.h": "", "simnic/pci/function.h": "", "simnic/pci/qemu/device.h": "#include <qemu/osdep.h>\n",
         "simnic/device/qp.h": "", "simnic/host/ctx.h": "", "simnic/ctl/simnicctl.h": "", "tools/shiftctl.h": '#include "shiftlib/backup/map.h"\n',
         "shiftlib/backup/map.h": "", "sdr/core/core.h": "", "sdr/rel/rel.h": "",
         "sdr/include/sdr/model.h": "",
@@ -434,6 +440,11 @@ def self_test():
         ("simnic/ctl/a.c", '#include "simnic/device/device.h"'),
         ("simnic/ctl/a.c", '#include "simnic/host/ctx.h"'),
         ("simnic/host/a.c", '#include "simnic/device/qp.h"'),
+        ("simnic/pci/a.c", '#include "simnic/device/qp.h"'),
+        ("simnic/pci/a.c", '#include "simnic/pci/qemu/device.h"'),
+        ("simnic/pci/a.c", "#include <hw/pci/pci.h>"),
+        ("simnic/pci/qemu/a.c", '#include "simnic/device/device.h"'),
+        ("simnic/host/a.c", '#include "simnic/pci/function.h"'),
         ("simnic/host/a.c", '#include "simnic/ctl/simnicctl.h"'),
         ("simnic/device/a.c", '#include "simnic/host/ctx.h"'),
         ("simnic/device/a.c", '#include "simnic/ctl/simnicctl.h"'),
@@ -481,6 +492,8 @@ def self_test():
         ("simnic/device/a.c", '#include <infiniband/mlx5dv.h>\n#include "simnic/fabric/fabric.h"'),
         ("simnic/host/a.c", '#include "simnic/device/device.h"\n#include "ctx.h"'),
         ("simnic/ctl/a.c", '#include "simnic/fabric/fabric.h"'),
+        ("simnic/pci/a.c", '#include "pci.h"\n#include "simnic/device/device.h"'),
+        ("simnic/pci/qemu/a.c", '#include "simnic/pci/qemu/device.h"\n#include "simnic/pci/function.h"'),
         ("tools/a.c", '#include "tools/shiftctl.h"\n#include "kvclient/kv.h"'),
         ("tools/probe/a.c", "#include <infiniband/mlx5dv.h>"),
         ("sdr/rel/a.c", '#include "sdr/core/core.h"\n#include "sdr/include/sdr/model.h"'),

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The words of fault.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "simnic/pci/command.h"
+#include "simnic/pci/fault.h"
+#include "simnic/pci/pci.h"
+
+enum number { NONE, OPTIONAL, WANTED };
+/* States of the interface that the driver reads; "disabled". */
+enum { DISABLED = 1, ANY_SYNDROME = 1 };
+
+static void port(struct sn_pci *pci, bool up)
+{
+	pci->port.up = up;
+	sn_eq_tell_port(pci, up ? SN_PORT_ACTIVE : SN_PORT_DOWN);
+}
+
+static void port_down(struct sn_pci *pci, uint32_t number)
+{
+	port(pci, false);
+}
+
+static void port_up(struct sn_pci *pci, uint32_t number)
+{
+	port(pci, true);
+}
+
+static void syndrome(struct sn_pci *pci, uint32_t number)
+{
+	uint8_t *health = SN_AT(initial_seg, pci->iseg, health_buffer);
+
+	SN_SET(health_buffer, health, synd, number);
+}
+
+static void fatal(struct sn_pci *pci, uint32_t number)
+{
+	uint8_t *health = SN_AT(initial_seg, pci->iseg, health_buffer);
+
+	SN_SET(health_buffer, health, rfr, 1);
+	syndrome(pci, number ? number : ANY_SYNDROME);
+}
+
+static void disabled(struct sn_pci *pci, uint32_t number)
+{
+	SN_SET(initial_seg, pci->iseg, nic_interface, DISABLED);
+}
+
+static void hang(struct sn_pci *pci, uint32_t number)
+{
+	pci->broken.hang = true;
+}
+
+static void run_what_waits(struct sn_pci *pci)
+{
+	pci->host.work_in(pci->host.self, 0);
+}
+
+static void resume(struct sn_pci *pci, uint32_t number)
+{
+	pci->broken.hang = false;
+	run_what_waits(pci);
+}
+
+static void slow(struct sn_pci *pci, uint32_t number)
+{
+	pci->broken.command_ms = number;
+}
+
+static void lose_events(struct sn_pci *pci, uint32_t number)
+{
+	pci->broken.lose_events = true;
+}
+
+static void lose_interrupts(struct sn_pci *pci, uint32_t number)
+{
+	pci->broken.lose_interrupts = true;
+}
+
+static void heal(struct sn_pci *pci, uint32_t number)
+{
+	bool dead = pci->broken.dead;
+
+	memset(&pci->broken, 0, sizeof(pci->broken));
+	pci->broken.dead = dead;
+	run_what_waits(pci);
+}
+
+static void dead(struct sn_pci *pci, uint32_t number)
+{
+	pci->broken.dead = true;
+}
+
+static void alive(struct sn_pci *pci, uint32_t number)
+{
+	sn_pci_reset(pci);
+}
+
+/* The number has the type in its upper, the subtype in its lower half. */
+static void event(struct sn_pci *pci, uint32_t number)
+{
+	uint8_t data[SN_EVENT_BYTES] = { 0 };
+
+	sn_eq_tell_type(pci, number >> 16, number, data);
+}
+
+static const struct word {
+	const char *name;
+	enum number number;
+	void (*make)(struct sn_pci *pci, uint32_t number);
+} words[] = {
+	{ "port-down", NONE, port_down },
+	{ "port-up", NONE, port_up },
+	{ "syndrome", WANTED, syndrome },
+	{ "fatal", OPTIONAL, fatal },
+	{ "disabled", NONE, disabled },
+	{ "hang", NONE, hang },
+	{ "resume", NONE, resume },
+	{ "slow", WANTED, slow },
+	{ "lose-events", NONE, lose_events },
+	{ "lose-interrupts", NONE, lose_interrupts },
+	{ "heal", NONE, heal },
+	{ "dead", NONE, dead },
+	{ "alive", NONE, alive },
+	{ "event", WANTED, event },
+};
+
+static const struct word *find(const char *name, size_t length)
+{
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strlen(words[i].name) == length && !memcmp(words[i].name, name, length))
+			return &words[i];
+	return NULL;
+}
+
+/* "N" or "N.M", which is N in the upper half. False: something else stands there. */
+static bool read_number(const char *text, uint32_t *number)
+{
+	char *end;
+
+	*number = strtoul(text, &end, 0);
+	if (end != text && *end == '.') {
+		text = end + 1;
+		*number = *number << 16 | (strtoul(text, &end, 0) & 0xffff);
+	}
+	return end != text && !*end;
+}
+
+static void normalise(const struct word *word, const char *text, uint32_t *number)
+{
+	if (word->make == event && !strchr(text, '.'))
+		*number <<= 16;
+}
+
+int sn_pci_fault(struct sn_pci *pci, const char *text)
+{
+	size_t length = strcspn(text, "=");
+	const struct word *word = find(text, length);
+	uint32_t number = 0;
+	bool given = text[length] == '=';
+
+	if (!word || (given && word->number == NONE) || (!given && word->number == WANTED))
+		return -EINVAL;
+	if (given && !read_number(text + length + 1, &number))
+		return -EINVAL;
+	normalise(word, text, &number);
+	sn_pci_say(pci, "fault %s", text);
+	word->make(pci, number);
+	return 0;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The function as a whole: made, reset, read and written. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "simnic/pci/command.h"
+#include "simnic/pci/pci.h"
+
+enum { ETHERNET_MTU = 1522, LINE = 256 };
+
+struct sn_pci *sn_pci_new(const struct sn_pci_host *host, const struct sn_pci_identity *identity)
+{
+	struct sn_pci *pci = calloc(1, sizeof(*pci));
+
+	if (!pci)
+		return NULL;
+	pci->host = *host;
+	pci->identity = *identity;
+	pci->port.up = true;
+	pci->numbers = sn_numbers_new();
+	if (!pci->numbers) {
+		free(pci);
+		return NULL;
+	}
+	sn_pci_reset(pci);
+	return pci;
+}
+
+void sn_pci_free(struct sn_pci *pci)
+{
+	sn_pci_say(pci, "%llu commands, %llu refused, %llu events told, %llu lost",
+		   (unsigned long long)pci->commands, (unsigned long long)pci->refused,
+		   (unsigned long long)pci->eqs.told, (unsigned long long)pci->eqs.lost);
+	sn_eq_forget_all(pci);
+	sn_numbers_free(pci->numbers);
+	free(pci->pages.page);
+	free(pci);
+}
+
+void sn_pci_forget(struct sn_pci *pci)
+{
+	sn_eq_forget_all(pci);
+	sn_numbers_forget(pci->numbers);
+	sn_caps_reset(&pci->caps, &pci->identity);
+	pci->pages.n = 0;
+	pci->port.roce = false;
+	pci->port.mtu = ETHERNET_MTU;
+	memset(pci->port.gid, 0, sizeof(pci->port.gid));
+}
+
+void sn_pci_reset(struct sn_pci *pci)
+{
+	memset(&pci->broken, 0, sizeof(pci->broken));
+	pci->rung = 0;
+	sn_iseg_reset(pci);
+	sn_pci_forget(pci);
+}
+
+bool sn_pci_is_dead(const struct sn_pci *pci)
+{
+	return pci->broken.dead;
+}
+
+static uint64_t ones(uint32_t size)
+{
+	return size < 8 ? (1ull << 8 * size) - 1 : ~0ull;
+}
+
+uint64_t sn_pci_read(struct sn_pci *pci, uint64_t offset, uint32_t size)
+{
+	if (pci->broken.dead)
+		return ones(size);
+	/* Nothing of a UAR page is ever read. */
+	return offset < SN_PCI_ISEG_BYTES ? sn_iseg_read(pci, offset, size) : 0;
+}
+
+void sn_pci_write(struct sn_pci *pci, uint64_t offset, uint64_t value, uint32_t size)
+{
+	if (pci->broken.dead)
+		return;
+	if (offset < SN_PCI_ISEG_BYTES)
+		sn_iseg_write(pci, offset, value, size);
+	else if (offset >> 12 >= SN_PCI_UAR_FIRST)
+		sn_uar_write(pci, offset >> 12, offset & 0xfff, value, size);
+}
+
+void sn_pci_work(struct sn_pci *pci)
+{
+	sn_command_run(pci);
+}
+
+void sn_pci_beat(struct sn_pci *pci)
+{
+	uint32_t beats = SN_GET(initial_seg, pci->iseg, health_counter);
+
+	if (!pci->broken.hang && !pci->broken.dead)
+		SN_SET(initial_seg, pci->iseg, health_counter, beats + 1);
+}
+
+void sn_pci_dma_read(struct sn_pci *pci, uint64_t at, void *to, uint32_t bytes)
+{
+	memset(to, 0, bytes);
+	if (!pci->broken.dead)
+		pci->host.dma_read(pci->host.self, at, to, bytes);
+}
+
+void sn_pci_dma_write(struct sn_pci *pci, uint64_t at, const void *from, uint32_t bytes)
+{
+	if (!pci->broken.dead)
+		pci->host.dma_write(pci->host.self, at, from, bytes);
+}
+
+void sn_pci_dma_publish(struct sn_pci *pci, uint64_t at, const void *from, uint32_t bytes)
+{
+	const uint8_t *last = (const uint8_t *)from + bytes - 1;
+
+	sn_pci_dma_write(pci, at, from, bytes - 1);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	sn_pci_dma_write(pci, at + bytes - 1, last, 1);
+}
+
+void sn_pci_interrupt(struct sn_pci *pci, uint32_t vector)
+{
+	if (!pci->broken.dead && !pci->broken.lose_interrupts)
+		pci->host.interrupt(pci->host.self, vector);
+}
+
+void sn_pci_say(struct sn_pci *pci, const char *format, ...)
+{
+	char line[LINE];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(line, sizeof(line), format, arguments);
+	va_end(arguments);
+	pci->host.say(pci->host.self, line);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The QEMU device around a PCI function. Compiled with QEMU's headers, so this folder's objects are
+ * under the GPL-2.0.
+ */
+#ifndef SIMNIC_PCI_QEMU_DEVICE_H
+#define SIMNIC_PCI_QEMU_DEVICE_H
+
+#include <qemu/osdep.h>
+
+#include <hw/pci/pci.h>
+#include <qemu/timer.h>
+
+#include "simnic/pci/function.h"
+
+#define SN_QEMU_TYPE "simnic"
+
+/* A device of QEMU: `-device simnic`. */
+struct sn_qemu {
+	PCIDevice parent; /* first, as QEMU's object model wants it */
+	MemoryRegion bar, iseg, uars;
+	QEMUTimer *beat, *work;
+	struct sn_pci *pci;
+	FILE *log;
+	/* properties */
+	bool ethernet;
+	uint32_t index; /* of the function among all NICs: makes its GUID, MAC and LID */
+	char *log_name;
+};
+
+/*
+ * Takes the card out of its slot without a word to the driver, or puts it back: the root port's
+ * presence bit and interrupt. False: the device is behind no port that can tell of it.
+ */
+bool sn_qemu_slot(struct sn_qemu *dev, bool present);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The port as the driver sees it: its state, names and addresses, GIDs and partition keys. */
+#include <string.h>
+
+#include "simnic/pci/command.h"
+#include "simnic/pci/handlers.h"
+#include "simnic/pci/pci.h"
+
+enum { PHYSICAL_POLLING = 2, PHYSICAL_LINK_UP = 5, LOGICAL_DOWN = 1, LOGICAL_ACTIVE = 4 };
+enum {
+	DEFAULT_PKEY = 0xffff,
+	ALL_PKEYS = 0xffff,
+	ALL_GIDS = 0xffff,
+	SM_LID = 1,
+	SUBNET_TIMEOUT = 18
+};
+#define LINK_LOCAL 0xfe80000000000000ull
+/*
+ * Capabilities of an InfiniBand port, as IBA's PortInfo has them: traps, automatic migration,
+ * system image GUID, ...
+ */
+#define PORT_CAPABILITIES 0x2259e84au
+
+uint8_t sn_query_vport_state(struct sn_pci *pci, struct sn_command *cmd)
+{
+	SN_SET(query_vport_state_out, cmd->out, admin_state, 1);
+	SN_SET(query_vport_state_out, cmd->out, state, pci->port.up);
+	return SN_OK;
+}
+
+uint8_t sn_query_nic_vport_context(struct sn_pci *pci, struct sn_command *cmd)
+{
+	uint8_t *context = SN_AT(query_nic_vport_context_out, cmd->out, nic_vport_context);
+	const struct sn_pci_identity *id = &pci->identity;
+
+	SN_SET(nic_vport_context, context, mtu, pci->port.mtu);
+	SN_SET(nic_vport_context, context, roce_en, pci->port.roce);
+	SN_SET(nic_vport_context, context, system_image_guid, id->guid);
+	SN_SET(nic_vport_context, context, node_guid, id->guid);
+	SN_SET(nic_vport_context, context, port_guid, id->guid);
+	/* two bytes of nothing come first */
+	memcpy(SN_AT(nic_vport_context, context, permanent_address) + 2, id->mac, sizeof(id->mac));
+	return SN_OK;
+}
+
+uint8_t sn_modify_nic_vport_context(struct sn_pci *pci, struct sn_command *cmd)
+{
+	const uint8_t *select = SN_AT(modify_nic_vport_context_in, cmd->in, field_select);
+	const uint8_t *context = SN_AT(modify_nic_vport_context_in, cmd->in, nic_vport_context);
+
+	if (SN_GET(modify_nic_vport_field_select, select, roce_en))
+		pci->port.roce = SN_GET(nic_vport_context, context, roce_en);
+	if (SN_GET(modify_nic_vport_field_select, select, mtu))
+		pci->port.mtu = SN_GET(nic_vport_context, context, mtu);
+	return SN_OK;
+}
+
+uint8_t sn_query_hca_vport_context(struct sn_pci *pci, struct sn_command *cmd)
+{
+	uint8_t *context = SN_AT(query_hca_vport_context_out, cmd->out, hca_vport_context);
+	uint32_t logical = pci->port.up ? LOGICAL_ACTIVE : LOGICAL_DOWN;
+
+	SN_SET(hca_vport_context, context, has_smi, 1);
+	SN_SET(hca_vport_context, context, port_physical_state,
+	       pci->port.up ? PHYSICAL_LINK_UP : PHYSICAL_POLLING);
+	SN_SET(hca_vport_context, context, vport_state, logical);
+	SN_SET(hca_vport_context, context, port_state, logical);
+	SN_SET(hca_vport_context, context, system_image_guid, pci->identity.guid);
+	SN_SET(hca_vport_context, context, port_guid, pci->identity.guid);
+	SN_SET(hca_vport_context, context, node_guid, pci->identity.guid);
+	SN_SET(hca_vport_context, context, cap_mask1, PORT_CAPABILITIES);
+	SN_SET(hca_vport_context, context, lid, pci->identity.lid);
+	SN_SET(hca_vport_context, context, sm_lid, SM_LID);
+	SN_SET(hca_vport_context, context, subnet_timeout, SUBNET_TIMEOUT);
+	return SN_OK;
+}
+
+/*
+ * An InfiniBand port has one GID, of the subnet without a manager's prefix; the rest of its table
+ * is empty.
+ */
+uint8_t sn_query_hca_vport_gid(struct sn_pci *pci, struct sn_command *cmd)
+{
+	uint32_t index = SN_GET(query_hca_vport_gid_in, cmd->in, gid_index);
+	uint8_t *gid = SN_AT(query_hca_vport_gid_out, cmd->out, gid);
+
+	if (index >= SN_IB_GIDS && index != ALL_GIDS)
+		return SN_BAD_INDEX;
+	SN_SET(query_hca_vport_gid_out, cmd->out, gids_num, 1);
+	if (index && index != ALL_GIDS)
+		return SN_OK;
+	sn_store64(gid, LINK_LOCAL);
+	sn_store64(gid + 8, pci->identity.guid);
+	return SN_OK;
+}
+
+uint8_t sn_query_hca_vport_pkey(struct sn_pci *pci, struct sn_command *cmd)
+{
+	uint32_t index = SN_GET(query_hca_vport_pkey_in, cmd->in, pkey_index);
+	uint8_t *list = SN_AT(query_hca_vport_pkey_out, cmd->out, pkey);
+	uint32_t room = SN_FIELD_BYTE(query_hca_vport_pkey_out, pkey) + 4;
+
+	if (index >= SN_PKEYS && index != ALL_PKEYS)
+		return SN_BAD_INDEX;
+	if (cmd->out_bytes < room)
+		return SN_BAD_OUTPUT_LENGTH;
+	if (index == 0 || index == ALL_PKEYS)
+		sn_store32(list, DEFAULT_PKEY);
+	return SN_OK;
+}
+
+uint8_t sn_set_roce_address(struct sn_pci *pci, struct sn_command *cmd)
+{
+	uint32_t index = SN_GET(set_roce_address_in, cmd->in, roce_address_index);
+
+	if (index >= SN_ROCE_ADDRESSES)
+		return SN_BAD_INDEX;
+	memcpy(pci->port.gid[index], SN_AT(set_roce_address_in, cmd->in, roce_address),
+	       SN_ROCE_ADDRESS_BYTES);
+	return SN_OK;
+}
+
+uint8_t sn_query_roce_address(struct sn_pci *pci, struct sn_command *cmd)
+{
+	uint32_t index = SN_GET(query_roce_address_in, cmd->in, roce_address_index);
+
+	if (index >= SN_ROCE_ADDRESSES)
+		return SN_BAD_INDEX;
+	memcpy(SN_AT(query_roce_address_out, cmd->out, roce_address), pci->port.gid[index],
+	       SN_ROCE_ADDRESS_BYTES);
+	return SN_OK;
+}
