@@ -10,10 +10,9 @@
 #define SN_ROCE_ADDRESSES     64u
 #define SN_ROCE_ADDRESS_BYTES 32u
 /* Both are what 0 in the capability means. */
-#define SN_IB_GIDS	 8u
-#define SN_PKEYS	 128u
-#define SN_RESERVED_LKEY 0x700u /* the driver's own key, of all memory */
-#define SN_HEALTH_BYTES	 64u
+#define SN_IB_GIDS	8u
+#define SN_PKEYS	128u
+#define SN_HEALTH_BYTES 64u
 
 struct sn_caps {
 	uint8_t most[SN_CAP_TYPES][SN_CAP_BYTES];

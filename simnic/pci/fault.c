@@ -51,6 +51,7 @@ static void disabled(struct sn_pci *pci, uint32_t number)
 static void hang(struct sn_pci *pci, uint32_t number)
 {
 	pci->broken.hang = true;
+	sn_pci_update_data(pci);
 }
 
 static void run_what_waits(struct sn_pci *pci)
@@ -61,6 +62,7 @@ static void run_what_waits(struct sn_pci *pci)
 static void resume(struct sn_pci *pci, uint32_t number)
 {
 	pci->broken.hang = false;
+	sn_pci_update_data(pci);
 	run_what_waits(pci);
 }
 
@@ -85,12 +87,14 @@ static void heal(struct sn_pci *pci, uint32_t number)
 
 	memset(&pci->broken, 0, sizeof(pci->broken));
 	pci->broken.dead = dead;
+	sn_pci_update_data(pci);
 	run_what_waits(pci);
 }
 
 static void dead(struct sn_pci *pci, uint32_t number)
 {
 	pci->broken.dead = true;
+	sn_pci_update_data(pci);
 }
 
 static void alive(struct sn_pci *pci, uint32_t number)

@@ -7,7 +7,7 @@
  *   syndrome=N               a syndrome in the health buffer, which nobody has to act upon
  *   fatal, fatal=N           the same with the flag that asks for a reset (N: 1 by default)
  *   disabled                 the firmware has switched its interface off
- *   hang, resume             no command is executed, the heart stands still; what waits is done later
+ *   hang, resume             no command is executed, the heart stands still; "resume" ends it
  *   slow=MS                  each command waits so long; 0: no longer
  *   lose-events              no EQE is written, so no completion of a command is told
  *   lose-interrupts          EQEs are written, interrupts are not sent

@@ -62,6 +62,7 @@
 	F(arm_xrc_srq_in, xrc_srqn, 0x48, 24)                                                      \
 	F(arm_xrc_srq_in, lwm, 0x70, 16)                                                           \
 	F(create_rmp_in, ctx, 0x100, 1920)                                                         \
+	F(modify_rmp_in, ctx, 0x100, 1920)                                                         \
 	F(query_rmp_out, rmp_context, 0x100, 1920)                                                 \
 	F(query_vport_state_out, admin_state, 0x78, 4)                                             \
 	F(query_vport_state_out, state, 0x7c, 4)                                                   \

@@ -20,8 +20,9 @@ struct sn_pci *sn_pci_new(const struct sn_pci_host *host, const struct sn_pci_id
 	pci->identity = *identity;
 	pci->port.up = true;
 	pci->numbers = sn_numbers_new();
-	if (!pci->numbers) {
-		free(pci);
+	pci->events = sn_events_new(pci);
+	if (!pci->numbers || !pci->events) {
+		sn_pci_free(pci);
 		return NULL;
 	}
 	sn_pci_reset(pci);
@@ -33,14 +34,85 @@ void sn_pci_free(struct sn_pci *pci)
 	sn_pci_say(pci, "%llu commands, %llu refused, %llu events told, %llu lost",
 		   (unsigned long long)pci->commands, (unsigned long long)pci->refused,
 		   (unsigned long long)pci->eqs.told, (unsigned long long)pci->eqs.lost);
+	if (pci->bridge)
+		sn_bridge_free(pci->bridge);
+	if (pci->events)
+		sn_events_free(pci->events);
 	sn_eq_forget_all(pci);
 	sn_numbers_free(pci->numbers);
 	free(pci->pages.page);
 	free(pci);
 }
 
+int sn_pci_attach(struct sn_pci *pci, const struct sn_pci_nic *nic)
+{
+	const struct sn_bridge_config config = {
+		.ram = nic->ram,
+		.ram_fd = nic->ram_fd,
+		.ram_bytes = nic->ram_bytes,
+		.fabric = nic->fabric,
+		.host = nic->host,
+		.nic = nic->nic,
+		.tell = sn_events_tell,
+		.ctx = pci->events,
+	};
+	struct sn_bridge_port port;
+	int error = sn_bridge_new(&config, &pci->bridge);
+
+	if (error)
+		return error;
+	sn_bridge_port(pci->bridge, &port);
+	pci->identity.ethernet = port.ethernet;
+	pci->identity.guid = port.node_guid;
+	pci->port.up = port.up;
+	sn_pci_reset(pci);
+	return 0;
+}
+
+bool sn_pci_is_ethernet(const struct sn_pci *pci)
+{
+	return pci->identity.ethernet;
+}
+
+/*
+ * The data path's objects go first: nothing is written for them any more when the rest is
+ * forgotten.
+ */
+static void forget_data(struct sn_pci *pci)
+{
+	int error = pci->bridge ? sn_bridge_reset(pci->bridge) : 0;
+
+	if (error)
+		sn_pci_say(pci, "the data path cannot be reset: %d", error);
+	sn_events_forget(pci->events);
+	pci->driver_key = 0;
+	sn_pci_update_data(pci);
+}
+
+void sn_pci_update_data(struct sn_pci *pci)
+{
+	bool stop = pci->broken.dead || pci->broken.hang || !pci->bus_master;
+
+	if (pci->bridge)
+		sn_bridge_stop(pci->bridge, stop);
+}
+
+void sn_pci_bus_master(struct sn_pci *pci, bool on)
+{
+	if (pci->bus_master == on)
+		return;
+	pci->bus_master = on;
+	sn_pci_update_data(pci);
+}
+
+void sn_pci_deliver(struct sn_pci *pci)
+{
+	sn_events_deliver(pci->events);
+}
+
 void sn_pci_forget(struct sn_pci *pci)
 {
+	forget_data(pci);
 	sn_eq_forget_all(pci);
 	sn_numbers_forget(pci->numbers);
 	sn_caps_reset(&pci->caps, &pci->identity);

@@ -26,6 +26,10 @@ struct sn_pci_host {
 	void (*interrupt)(void *self, uint32_t vector);
 	/* Asks for sn_pci_work() in so many milliseconds, from no call of the driver's. */
 	void (*work_in)(void *self, uint32_t ms);
+	/*
+	 * Asks for sn_pci_deliver() soon. Called by any thread, with or without the machine's lock.
+	 */
+	void (*wake)(void *self);
 	/* One line for the log of the function; never NULL. */
 	void (*say)(void *self, const char *line);
 };
@@ -44,8 +48,24 @@ struct sn_pci_identity {
 #define SN_PCI_BAR_BYTES  (SN_PCI_UARS << 12)
 #define SN_PCI_VECTORS	  32u
 
-/* Makes a function, as after power-on. NULL: no memory. */
+/* Makes a function, as after power-on, without a data path. NULL: no memory. */
 struct sn_pci *sn_pci_new(const struct sn_pci_host *host, const struct sn_pci_identity *identity);
+
+/* A NIC of a fabric, and the guest memory that it reaches: a file that the machine maps shared. */
+struct sn_pci_nic {
+	const char *fabric; /* its name; see simnicctl(1) */
+	uint32_t host, nic; /* one host for all functions of a process */
+	void *ram;	    /* where the machine maps the file */
+	int ram_fd;	    /* guest address 0 is the file's first byte */
+	uint64_t ram_bytes;
+};
+/*
+ * Gives the function the data path, the addresses and the port of a NIC; once, before the driver
+ * comes. The link layer becomes the fabric's. -ENOENT: no such fabric; -ENODEV: no such NIC;
+ * -EXDEV: another host's.
+ */
+int sn_pci_attach(struct sn_pci *pci, const struct sn_pci_nic *nic);
+bool sn_pci_is_ethernet(const struct sn_pci *pci);
 void sn_pci_free(struct sn_pci *pci);
 
 /*
@@ -64,6 +84,13 @@ void sn_pci_write(struct sn_pci *pci, uint64_t offset, uint64_t value, uint32_t 
 /* Whether nothing answers on the bus: configuration space reads as ones, too. */
 bool sn_pci_is_dead(const struct sn_pci *pci);
 
+/*
+ * Whether the function may reach memory by itself: the bus master bit. It may not after power-on.
+ */
+void sn_pci_bus_master(struct sn_pci *pci, bool on);
+
+/* Tells the driver what the data path has to tell. */
+void sn_pci_deliver(struct sn_pci *pci);
 /* Executes the commands that wait. */
 void sn_pci_work(struct sn_pci *pci);
 /* The firmware's heartbeat: to be called each SN_PCI_BEAT_MS. */

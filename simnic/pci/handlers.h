@@ -20,5 +20,14 @@ sn_handler sn_create_eq, sn_destroy_eq, sn_query_eq;
 sn_handler sn_query_vport_state, sn_query_nic_vport_context, sn_modify_nic_vport_context;
 sn_handler sn_query_hca_vport_context, sn_query_hca_vport_gid, sn_query_hca_vport_pkey;
 sn_handler sn_set_roce_address, sn_query_roce_address, sn_access_register;
+/* key.c */
+sn_handler sn_query_special_contexts, sn_create_mkey, sn_query_mkey, sn_destroy_mkey;
+/* cq.c */
+sn_handler sn_create_cq, sn_destroy_cq, sn_query_cq, sn_modify_cq;
+/* srq.c: shared receive queues, which the driver makes by three commands */
+sn_handler sn_create_srq, sn_create_rmp, sn_destroy_srq;
+sn_handler sn_query_srq, sn_query_rmp, sn_arm_srq, sn_arm_rmp;
+/* qp.c */
+sn_handler sn_create_qp, sn_destroy_qp, sn_query_qp, sn_modify_qp;
 
 #endif

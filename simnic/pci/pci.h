@@ -7,6 +7,7 @@
 #define SIMNIC_PCI_PCI_H
 
 #include "simnic/pci/caps.h"
+#include "simnic/pci/data.h"
 #include "simnic/pci/eq.h"
 #include "simnic/pci/field.h"
 #include "simnic/pci/function.h"
@@ -45,6 +46,10 @@ struct sn_pci {
 	struct sn_pci_pages pages;
 	struct sn_pci_port port;
 	struct sn_numbers *numbers;
+	struct sn_bridge *bridge; /* the data path; NULL: there is none */
+	struct sn_events *events; /* of the data path, not yet told */
+	uint32_t driver_key;	  /* index of the key of all memory; 0: not made yet */
+	bool bus_master;
 	uint64_t commands, refused; /* executed since power-on, and what of them ended badly */
 };
 
@@ -63,6 +68,9 @@ void sn_iseg_write(struct sn_pci *pci, uint32_t offset, uint64_t value, uint32_t
 /* The address of the command queue, as the driver wrote it. */
 uint64_t sn_iseg_queue(const struct sn_pci *pci);
 void sn_iseg_clear_health(struct sn_pci *pci);
+
+/* Lets the data path go, or stops it, as what is broken wants. */
+void sn_pci_update_data(struct sn_pci *pci);
 
 /* Registers of the UAR pages (uar.c). */
 void sn_uar_write(struct sn_pci *pci, uint32_t page, uint32_t offset, uint64_t value,

@@ -4,8 +4,8 @@
 
 #include "simnic/pci/pci.h"
 
-/* Registers of a page. An EQ's takes 4 bytes, all others 8. */
-enum { CQ_ARM = 0x20, EQ_ARM = 0x40, EQ_CONSUME = 0x48, SEND = 0x800 };
+/* Registers of a page. An EQ's takes 4 bytes, all others 8: they are the data path's. */
+enum { EQ_ARM = 0x40, EQ_CONSUME = 0x48 };
 
 static void eq_doorbell(struct sn_pci *pci, uint32_t word, bool arm)
 {
@@ -19,4 +19,6 @@ void sn_uar_write(struct sn_pci *pci, uint32_t page, uint32_t offset, uint64_t v
 	memcpy(bytes, &value, sizeof(bytes));
 	if (offset == EQ_ARM || offset == EQ_CONSUME)
 		eq_doorbell(pci, sn_load32(bytes), offset == EQ_ARM);
+	else if (pci->bridge && size == 8)
+		sn_bridge_doorbell(pci->bridge, page, offset, value);
 }

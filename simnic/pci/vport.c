@@ -6,6 +6,7 @@
 #include "simnic/pci/handlers.h"
 #include "simnic/pci/pci.h"
 
+enum { GID = 16, ROCE_V2 = 2 };
 enum { PHYSICAL_POLLING = 2, PHYSICAL_LINK_UP = 5, LOGICAL_DOWN = 1, LOGICAL_ACTIVE = 4 };
 enum {
 	DEFAULT_PKEY = 0xffff,
@@ -55,6 +56,17 @@ uint8_t sn_modify_nic_vport_context(struct sn_pci *pci, struct sn_command *cmd)
 	return SN_OK;
 }
 
+/* The subnet manager may give another while the function lives. */
+static uint32_t lid_of(const struct sn_pci *pci)
+{
+	struct sn_bridge_port port;
+
+	if (!pci->bridge)
+		return pci->identity.lid;
+	sn_bridge_port(pci->bridge, &port);
+	return port.lid;
+}
+
 uint8_t sn_query_hca_vport_context(struct sn_pci *pci, struct sn_command *cmd)
 {
 	uint8_t *context = SN_AT(query_hca_vport_context_out, cmd->out, hca_vport_context);
@@ -69,16 +81,23 @@ uint8_t sn_query_hca_vport_context(struct sn_pci *pci, struct sn_command *cmd)
 	SN_SET(hca_vport_context, context, port_guid, pci->identity.guid);
 	SN_SET(hca_vport_context, context, node_guid, pci->identity.guid);
 	SN_SET(hca_vport_context, context, cap_mask1, PORT_CAPABILITIES);
-	SN_SET(hca_vport_context, context, lid, pci->identity.lid);
+	SN_SET(hca_vport_context, context, lid, lid_of(pci));
 	SN_SET(hca_vport_context, context, sm_lid, SM_LID);
 	SN_SET(hca_vport_context, context, subnet_timeout, SUBNET_TIMEOUT);
 	return SN_OK;
 }
 
-/*
- * An InfiniBand port has one GID, of the subnet without a manager's prefix; the rest of its table
- * is empty.
- */
+/* Where no fabric says more, there is one GID, of the subnet without a manager's prefix. */
+static void gid_of(const struct sn_pci *pci, uint32_t index, uint8_t *gid)
+{
+	if (pci->bridge) {
+		sn_bridge_gid(pci->bridge, index, gid);
+	} else if (!index) {
+		sn_store64(gid, LINK_LOCAL);
+		sn_store64(gid + 8, pci->identity.guid);
+	}
+}
+
 uint8_t sn_query_hca_vport_gid(struct sn_pci *pci, struct sn_command *cmd)
 {
 	uint32_t index = SN_GET(query_hca_vport_gid_in, cmd->in, gid_index);
@@ -87,11 +106,15 @@ uint8_t sn_query_hca_vport_gid(struct sn_pci *pci, struct sn_command *cmd)
 	if (index >= SN_IB_GIDS && index != ALL_GIDS)
 		return SN_BAD_INDEX;
 	SN_SET(query_hca_vport_gid_out, cmd->out, gids_num, 1);
-	if (index && index != ALL_GIDS)
-		return SN_OK;
-	sn_store64(gid, LINK_LOCAL);
-	sn_store64(gid + 8, pci->identity.guid);
+	gid_of(pci, index == ALL_GIDS ? 0 : index, gid);
 	return SN_OK;
+}
+
+static uint32_t pkey_of(const struct sn_pci *pci, uint32_t index)
+{
+	if (pci->bridge)
+		return sn_bridge_pkey(pci->bridge, index);
+	return index ? 0 : DEFAULT_PKEY;
 }
 
 uint8_t sn_query_hca_vport_pkey(struct sn_pci *pci, struct sn_command *cmd)
@@ -104,20 +127,37 @@ uint8_t sn_query_hca_vport_pkey(struct sn_pci *pci, struct sn_command *cmd)
 		return SN_BAD_INDEX;
 	if (cmd->out_bytes < room)
 		return SN_BAD_OUTPUT_LENGTH;
-	if (index == 0 || index == ALL_PKEYS)
-		sn_store32(list, DEFAULT_PKEY);
+	if (index != ALL_PKEYS) {
+		sn_store32(list, pkey_of(pci, index));
+		return SN_OK;
+	}
+	for (index = 0; index < SN_PKEYS && 4 * index < cmd->out_bytes - room + 4; index++)
+		sn_store32(list + 4 * index, pkey_of(pci, index));
 	return SN_OK;
+}
+
+static int set_gid(struct sn_pci *pci, uint32_t index, const uint8_t *address)
+{
+	static const uint8_t none[GID];
+	const uint8_t *gid = SN_AT(roce_addr_layout, address, source_l3_address);
+	uint32_t version = SN_GET(roce_addr_layout, address, roce_version) == ROCE_V2 ? 2 : 1;
+	bool has_vlan = SN_GET(roce_addr_layout, address, vlan_valid);
+	uint16_t vlan = has_vlan ? SN_GET(roce_addr_layout, address, vlan_id) : 0;
+
+	if (!memcmp(gid, none, GID))
+		version = 0;
+	return sn_bridge_set_gid(pci->bridge, index, gid, version, vlan);
 }
 
 uint8_t sn_set_roce_address(struct sn_pci *pci, struct sn_command *cmd)
 {
+	const uint8_t *address = SN_AT(set_roce_address_in, cmd->in, roce_address);
 	uint32_t index = SN_GET(set_roce_address_in, cmd->in, roce_address_index);
 
 	if (index >= SN_ROCE_ADDRESSES)
 		return SN_BAD_INDEX;
-	memcpy(pci->port.gid[index], SN_AT(set_roce_address_in, cmd->in, roce_address),
-	       SN_ROCE_ADDRESS_BYTES);
-	return SN_OK;
+	memcpy(pci->port.gid[index], address, SN_ROCE_ADDRESS_BYTES);
+	return pci->bridge ? sn_data_status(set_gid(pci, index, address)) : SN_OK;
 }
 
 uint8_t sn_query_roce_address(struct sn_pci *pci, struct sn_command *cmd)

@@ -7,11 +7,13 @@
  */
 #include "simnic/pci/qemu/device.h"
 
+#include <hw/boards.h>
 #include <hw/pci/msix.h>
 #include <hw/pci/pcie.h>
 #include <hw/pci/pcie_aer.h>
 #include <hw/qdev-properties.h>
 #include <qapi/error.h>
+#include <qemu/main-loop.h>
 #include <qemu/module.h>
 
 #include "simnic/pci/fault.h"
@@ -27,7 +29,6 @@ enum {
 	MSIX_TABLE = 0x8000,
 	MSIX_PENDING = 0xc000,
 };
-#define GUID_BASE 0x0002c90300510000ull
 
 static struct sn_qemu *to_dev(void *object)
 {
@@ -62,6 +63,13 @@ static void work_in(void *self, uint32_t ms)
 
 	if (!timer_pending(dev->work) || !ms)
 		timer_mod(dev->work, qemu_clock_get_ms(QEMU_CLOCK_VIRTUAL) + ms);
+}
+
+static void wake(void *self)
+{
+	struct sn_qemu *dev = self;
+
+	qemu_bh_schedule(dev->deliver);
 }
 
 static void say(void *self, const char *line)
@@ -123,17 +131,59 @@ static void work(void *opaque)
 	sn_pci_work(((struct sn_qemu *)opaque)->pci);
 }
 
+static void deliver(void *opaque)
+{
+	sn_pci_deliver(((struct sn_qemu *)opaque)->pci);
+}
+
+/* What the fabric does not say: a MAC address of our own making. */
 static struct sn_pci_identity identity_of(const struct sn_qemu *dev)
 {
 	struct sn_pci_identity identity = {
-		.ethernet = dev->ethernet,
-		.guid = GUID_BASE + 16 * dev->index,
-		.mac = { 0x02, 0xc9, 0, 0x51, dev->index >> 8, dev->index },
-		.lid = dev->index + 2,
-		.vhca_id = dev->index + 1,
+		.mac = { 0x02, 0xc9, 0, 0x51, dev->host, dev->nic },
+		.vhca_id = dev->nic + 1,
 	};
 
 	return identity;
+}
+
+/* Guest memory, which the data path reaches by itself: of one piece, shared, and a file. */
+static bool find_memory(struct sn_pci_nic *nic, Error **error)
+{
+	MemoryRegion *ram = MACHINE(qdev_get_machine())->ram;
+
+	if (!ram || memory_region_get_fd(ram) < 0) {
+		error_setg(error, "guest memory must be a file: -object memory-backend-memfd,"
+				  "id=ram,share=on,size=... -machine memory-backend=ram");
+		return false;
+	}
+	nic->ram = memory_region_get_ram_ptr(ram);
+	nic->ram_fd = memory_region_get_fd(ram);
+	nic->ram_bytes = memory_region_size(ram);
+	return true;
+}
+
+static bool attach(struct sn_qemu *dev, Error **error)
+{
+	struct sn_pci_nic nic = {
+		.fabric = dev->fabric ? dev->fabric : getenv("SIMNIC"),
+		.host = dev->host,
+		.nic = dev->nic,
+	};
+	int failed;
+
+	if (!nic.fabric) {
+		error_setg(error,
+			   "no fabric: fabric=NAME or SIMNIC=NAME; simnicctl create makes one");
+		return false;
+	}
+	if (!find_memory(&nic, error))
+		return false;
+	failed = sn_pci_attach(dev->pci, &nic);
+	if (failed)
+		error_setg_errno(error, -failed, "NIC %u of host %u in fabric %s", dev->nic,
+				 dev->host, nic.fabric);
+	return !failed;
 }
 
 /* BAR 0: the init segment, the MSI-X table, the UAR pages. */
@@ -172,7 +222,7 @@ static bool make_capabilities(struct sn_qemu *dev, Error **error)
 
 static bool make_function(struct sn_qemu *dev, Error **error)
 {
-	struct sn_pci_host host = { dev, dma_read, dma_write, interrupt, work_in, say };
+	struct sn_pci_host host = { dev, dma_read, dma_write, interrupt, work_in, wake, say };
 	struct sn_pci_identity identity = identity_of(dev);
 
 	if (dev->log_name) {
@@ -185,20 +235,24 @@ static bool make_function(struct sn_qemu *dev, Error **error)
 	}
 	dev->work = timer_new_ms(QEMU_CLOCK_VIRTUAL, work, dev);
 	dev->beat = timer_new_ms(QEMU_CLOCK_VIRTUAL, beat, dev);
+	dev->deliver = qemu_bh_new(deliver, dev);
 	dev->pci = sn_pci_new(&host, &identity);
-	if (!dev->pci)
+	if (!dev->pci) {
 		error_setg(error, "no memory");
-	return dev->pci != NULL;
+		return false;
+	}
+	return attach(dev, error);
 }
 
 static void realize(PCIDevice *parent, Error **error)
 {
 	struct sn_qemu *dev = to_dev(parent);
+	uint16_t class;
 
-	pci_config_set_class(parent->config,
-			     dev->ethernet ? PCI_CLASS_NETWORK_ETHERNET : CLASS_INFINIBAND);
 	if (!make_function(dev, error))
 		return;
+	class = sn_pci_is_ethernet(dev->pci) ? PCI_CLASS_NETWORK_ETHERNET : CLASS_INFINIBAND;
+	pci_config_set_class(parent->config, class);
 	make_bar(dev);
 	if (make_capabilities(dev, error))
 		beat(dev);
@@ -210,6 +264,7 @@ static void unrealize(PCIDevice *parent)
 
 	timer_free(dev->beat);
 	timer_free(dev->work);
+	qemu_bh_delete(dev->deliver);
 	msix_uninit(parent, &dev->bar, &dev->bar);
 	pcie_aer_exit(parent);
 	pcie_cap_exit(parent);
@@ -224,7 +279,16 @@ static void reset(DeviceState *device)
 	struct sn_qemu *dev = to_dev(device);
 
 	say(dev, "reset");
+	sn_pci_bus_master(dev->pci, false);
 	sn_pci_reset(dev->pci);
+}
+
+/* The data path does not go through QEMU's bus, so it is told what the bus would let pass. */
+static void follow_bus_master(struct sn_qemu *dev)
+{
+	uint16_t command = pci_get_word(dev->parent.config + PCI_COMMAND);
+
+	sn_pci_bus_master(dev->pci, command & PCI_COMMAND_MASTER);
 }
 
 static void config_write(PCIDevice *parent, uint32_t at, uint32_t value, int bytes)
@@ -234,6 +298,7 @@ static void config_write(PCIDevice *parent, uint32_t at, uint32_t value, int byt
 	pci_default_write_config(parent, at, value, bytes);
 	pcie_cap_flr_write_config(parent, at, value, bytes);
 	pcie_aer_write_config(parent, at, value, bytes);
+	follow_bus_master(to_dev(parent));
 }
 
 static uint32_t config_read(PCIDevice *parent, uint32_t at, int bytes)
@@ -251,6 +316,7 @@ static void bus_master(PCIDevice *parent, bool on)
 
 	command = on ? command | PCI_COMMAND_MASTER : command & ~PCI_COMMAND_MASTER;
 	pci_default_write_config(parent, PCI_COMMAND, command, 2);
+	follow_bus_master(to_dev(parent));
 }
 
 /* The words that need the bus. False: none of them. */
@@ -284,8 +350,9 @@ static void set_fault(Object *object, const char *word, Error **error)
 }
 
 static Property properties[] = {
-	DEFINE_PROP_BOOL("ethernet", struct sn_qemu, ethernet, false),
-	DEFINE_PROP_UINT32("index", struct sn_qemu, index, 0),
+	DEFINE_PROP_STRING("fabric", struct sn_qemu, fabric),
+	DEFINE_PROP_UINT32("host", struct sn_qemu, host, 0),
+	DEFINE_PROP_UINT32("nic", struct sn_qemu, nic, 0),
 	DEFINE_PROP_STRING("log", struct sn_qemu, log_name),
 	DEFINE_PROP_END_OF_LIST(),
 };

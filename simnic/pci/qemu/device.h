@@ -20,11 +20,12 @@ struct sn_qemu {
 	PCIDevice parent; /* first, as QEMU's object model wants it */
 	MemoryRegion bar, iseg, uars;
 	QEMUTimer *beat, *work;
+	QEMUBH *deliver;
 	struct sn_pci *pci;
 	FILE *log;
 	/* properties */
-	bool ethernet;
-	uint32_t index; /* of the function among all NICs: makes its GUID, MAC and LID */
+	char *fabric; /* SIMNIC of the environment, if it is not said */
+	uint32_t host, nic;
 	char *log_name;
 };
 

@@ -69,6 +69,13 @@ static void work_in(void *self, uint32_t ms)
 	driver->work_ms = ms;
 }
 
+static void wake(void *self)
+{
+	struct driver *driver = self;
+
+	driver->wakes++;
+}
+
 static void say(void *self, const char *line)
 {
 }
@@ -84,9 +91,15 @@ static void write32(struct driver *driver, uint64_t at, uint32_t value)
 	sn_pci_write(driver->pci, at, word, 4);
 }
 
+void driver_set_queue(struct driver *driver)
+{
+	write32(driver, QUEUE_HIGH, 0);
+	write32(driver, QUEUE_LOW, DRIVER_QUEUE);
+}
+
 void driver_start(struct driver *driver, bool ethernet)
 {
-	struct sn_pci_host host = { driver, dma_read, dma_write, interrupt, work_in, say };
+	struct sn_pci_host host = { driver, dma_read, dma_write, interrupt, work_in, wake, say };
 	struct sn_pci_identity identity = { .ethernet = ethernet,
 					    .guid = 0x1122334455667788,
 					    .lid = 7 };
@@ -95,8 +108,7 @@ void driver_start(struct driver *driver, bool ethernet)
 	driver->token = 0x55;
 	driver->pci = sn_pci_new(&host, &identity);
 	assert_non_null(driver->pci);
-	write32(driver, QUEUE_HIGH, 0);
-	write32(driver, QUEUE_LOW, DRIVER_QUEUE);
+	driver_set_queue(driver);
 }
 
 void driver_stop(struct driver *driver)

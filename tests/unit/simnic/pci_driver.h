@@ -28,11 +28,14 @@ struct driver {
 	uint32_t work_wanted, work_ms;
 	uint8_t token;
 	uint32_t bad_accesses; /* outside of memory */
+	uint32_t wakes;
 };
 
 /* A function of the link layer, with the command queue set up. */
 void driver_start(struct driver *driver, bool ethernet);
 void driver_stop(struct driver *driver);
+/* Tells the function where the command queue is; again after a reset. */
+void driver_set_queue(struct driver *driver);
 
 /*
  * Writes a command with driver->in as its input into entry `index`, and rings. Nothing is executed

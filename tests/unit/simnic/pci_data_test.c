@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * How the commands of keys, queues and transitions reach the data path, and how its events reach
+ * the driver.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "simnic/pci/command.h"
+#include "simnic/pci/eq.h"
+#include "simnic/pci/fault.h"
+#include "simnic/pci/field.h"
+#include "tests/unit/simnic/pci_driver.h"
+#include "tests/unit/simnic/pci_fake_bridge.h"
+
+enum {
+	ENABLE_HCA = 0x104,
+	CREATE_MKEY = 0x200,
+	QUERY_MKEY = 0x201,
+	DESTROY_MKEY = 0x202,
+	QUERY_SPECIAL_CONTEXTS = 0x203,
+	CREATE_CQ = 0x400,
+	QUERY_CQ = 0x402,
+	MODIFY_CQ = 0x403,
+	CREATE_QP = 0x500,
+	INIT2RTR_QP = 0x503,
+	QUERY_QP = 0x50b,
+	CREATE_SRQ = 0x700,
+	ARM_RQ = 0x703,
+	SET_ROCE_ADDRESS = 0x761,
+	QUERY_GID = 0x764,
+	QUERY_PKEY = 0x765,
+	CREATE_RMP = 0x90c,
+	HEAD = 272,
+	EQ_AT = DRIVER_FREE,
+};
+
+static struct driver driver;
+
+static int start(void **state)
+{
+	struct sn_pci_nic nic = { .fabric = "f", .host = 1, .nic = 2 };
+
+	memset(&fake_bridge, 0, sizeof(fake_bridge));
+	fake_bridge.port.up = true;
+	fake_bridge.port.node_guid = 0xabcd;
+	driver_start(&driver, false);
+	if (sn_pci_attach(driver.pci, &nic))
+		return -1;
+	driver_set_queue(&driver);
+	return 0;
+}
+
+static int finish(void **state)
+{
+	driver_stop(&driver);
+	return 0;
+}
+
+static void list_pages(uint32_t at, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		sn_store64(driver.in + at + 8 * i, 0x100000 + 0x1000 * i);
+}
+
+static uint8_t *mkc(void)
+{
+	return SN_AT(create_mkey_in, driver.in, memory_key_mkey_entry);
+}
+
+static void fill_region(void)
+{
+	SN_SET(mkc, mkc(), mkey_7_0, 0x5a);
+	SN_SET(mkc, mkc(), access_mode_1_0, 1);
+	SN_SET(mkc, mkc(), lw, 1);
+	SN_SET(mkc, mkc(), rr, 1);
+	SN_SET(mkc, mkc(), pd, 9);
+	SN_SET(mkc, mkc(), start_addr, 0x7f0000000800);
+	SN_SET(mkc, mkc(), len, 3 * 4096);
+	SN_SET(mkc, mkc(), log_page_size, 12);
+	SN_SET(create_mkey_in, driver.in, translations_octword_actual_size, 2);
+	list_pages(HEAD, 4);
+}
+
+static void a_region_has_its_pages(void **state)
+{
+	fill_region();
+	assert_int_equal(driver_command(&driver, CREATE_MKEY, 0, HEAD + 32, 16), SN_OK);
+	assert_int_equal(SN_GET(create_mkey_out, driver.out, mkey_index), FAKE_NUMBER);
+	assert_int_equal(fake_bridge.key.mode, SN_BRIDGE_PAGES);
+	assert_int_equal(fake_bridge.key.variant, 0x5a);
+	assert_int_equal(fake_bridge.key.access, 1 | 4);
+	assert_int_equal(fake_bridge.key.pd, 9);
+	assert_int_equal(fake_bridge.key.start, 0x7f0000000800);
+	/* It begins in the middle of its first page, and so ends in a fourth. */
+	assert_int_equal(fake_bridge.key.pages.offset, 0x800);
+	assert_int_equal(fake_bridge.key.pages.n, 4);
+	assert_int_equal(fake_bridge.page[3], 0x103000);
+}
+
+static void a_region_with_too_few_pages_is_refused(void **state)
+{
+	fill_region();
+	assert_int_equal(driver_command(&driver, CREATE_MKEY, 0, HEAD + 24, 16), SN_BAD_PARAM);
+}
+
+static void a_free_key_has_none(void **state)
+{
+	fill_region();
+	SN_SET(mkc, mkc(), free, 1);
+	assert_int_equal(driver_command(&driver, CREATE_MKEY, 0, HEAD + 32, 16), SN_OK);
+	assert_true(fake_bridge.key.free);
+	assert_int_equal(fake_bridge.key.pages.n, 0);
+}
+
+static void a_mode_that_is_not_simulated_is_refused(void **state)
+{
+	fill_region();
+	SN_SET(mkc, mkc(), access_mode_4_2, 1);
+	assert_int_equal(driver_command(&driver, CREATE_MKEY, 0, HEAD + 32, 16), SN_BAD_PARAM);
+}
+
+static void a_key_is_told_as_requests_made_it(void **state)
+{
+	fake_bridge.key.variant = 0x77;
+	fake_bridge.key.access = 8;
+	assert_int_equal(driver_command(&driver, QUERY_MKEY, 0, 16, HEAD), SN_OK);
+	assert_int_equal(
+		SN_GET(mkc, SN_AT(query_mkey_out, driver.out, memory_key_mkey_entry), mkey_7_0),
+		0x77);
+	assert_int_equal(SN_GET(mkc, SN_AT(query_mkey_out, driver.out, memory_key_mkey_entry), a),
+			 1);
+}
+
+static void the_drivers_key_is_all_of_memory(void **state)
+{
+	assert_int_equal(driver_command(&driver, QUERY_SPECIAL_CONTEXTS, 0, 16, 32), SN_OK);
+	assert_int_equal(SN_GET(query_special_contexts_out, driver.out, resd_lkey),
+			 FAKE_NUMBER << 8);
+	assert_int_equal(fake_bridge.key.mode, SN_BRIDGE_PHYSICAL);
+	assert_true(fake_bridge.key.any_length);
+}
+
+static void errors_become_statuses(void **state)
+{
+	static const struct {
+		int error;
+		uint32_t status;
+	} table[] = { { -ENOENT, SN_BAD_RESOURCE },
+		      { -EBUSY, SN_RESOURCE_BUSY },
+		      { -ENOMEM, SN_NO_RESOURCES },
+		      { -EINVAL, SN_BAD_PARAM } };
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		fake_bridge.answer = table[i].error;
+		sn_store32(driver.in + 8, 17);
+		assert_int_equal(driver_command(&driver, DESTROY_MKEY, 0, 16, 16), table[i].status);
+		assert_int_equal(fake_bridge.destroyed, 17);
+	}
+}
+
+static void fill_cq(uint32_t log_size)
+{
+	uint8_t *cqc = SN_AT(create_cq_in, driver.in, cq_context);
+
+	SN_SET(cqc, cqc, log_cq_size, log_size);
+	SN_SET(cqc, cqc, cqe_sz, 1);
+	SN_SET(cqc, cqc, c_eqn_or_apu_element, 5);
+	SN_SET(cqc, cqc, page_offset, 2);
+	SN_SET(cqc, cqc, dbr_addr, 0x123456789000);
+	list_pages(HEAD, 9);
+}
+
+static void a_cq_has_its_ring(void **state)
+{
+	fill_cq(8);
+	assert_int_equal(driver_command(&driver, CREATE_CQ, 0, HEAD + 72, 16), SN_OK);
+	assert_int_equal(SN_GET(create_cq_out, driver.out, cqn), FAKE_NUMBER);
+	assert_int_equal(fake_bridge.cq.cqe_size, 128);
+	assert_int_equal(fake_bridge.cq.user, 5);
+	assert_int_equal(fake_bridge.cq.record, 0x123456789000);
+	/*
+	 * Offsets are parts of a 64th of a page; 256 entries of 128 bytes behind one take nine
+	 * pages.
+	 */
+	assert_int_equal(fake_bridge.cq.pages.offset, 128);
+	assert_int_equal(fake_bridge.cq.pages.n, 9);
+}
+
+static void only_a_resize_has_a_ring(void **state)
+{
+	fill_cq(7);
+	assert_int_equal(driver_command(&driver, MODIFY_CQ, 0, HEAD + 72, 16), SN_OK);
+	assert_int_equal(fake_bridge.cq.log_size, 0);
+	fill_cq(7);
+	assert_int_equal(driver_command(&driver, MODIFY_CQ, 1, HEAD + 72, 16), SN_OK);
+	assert_int_equal(fake_bridge.cq.log_size, 7);
+}
+
+static void a_cq_tells_its_counters(void **state)
+{
+	const uint8_t *cqc = SN_AT(query_cq_out, driver.out, cq_context);
+
+	assert_int_equal(driver_command(&driver, QUERY_CQ, 0, 16, HEAD), SN_OK);
+	assert_int_equal(SN_GET(cqc, cqc, producer_counter), 5);
+	assert_int_equal(SN_GET(cqc, cqc, consumer_counter), 3);
+	assert_int_equal(SN_GET(cqc, cqc, st), 9);
+}
+
+static void an_srq_and_an_rmp_are_the_same(void **state)
+{
+	uint8_t *srqc = SN_AT(create_srq_in, driver.in, srq_context_entry);
+	uint8_t *wq = SN_AT(rmpc, SN_AT(create_rmp_in, driver.in, ctx), wq);
+
+	SN_SET(srqc, srqc, log_srq_size, 6);
+	SN_SET(srqc, srqc, log_rq_stride, 2);
+	SN_SET(srqc, srqc, pd, 3);
+	list_pages(HEAD, 1);
+	assert_int_equal(driver_command(&driver, CREATE_SRQ, 0, HEAD + 8, 16), SN_OK);
+	assert_int_equal(sn_load32(driver.out + 8), FAKE_NUMBER);
+	assert_int_equal(fake_bridge.srq.log_size, 6);
+	assert_int_equal(fake_bridge.srq.log_stride, 6);
+	SN_SET(wq, wq, log_wq_sz, 6);
+	SN_SET(wq, wq, log_wq_stride, 6);
+	SN_SET(wq, wq, pd, 4);
+	sn_store64(SN_AT(wq, wq, pas), 0x5000);
+	assert_int_equal(driver_command(&driver, CREATE_RMP, 0, HEAD + 8, 16), SN_OK);
+	assert_int_equal(fake_bridge.srq.log_stride, 6);
+	assert_int_equal(fake_bridge.srq.pd, 4);
+	assert_int_equal(fake_bridge.page[0], 0x5000);
+	SN_SET(arm_rq_in, driver.in, lwm, 12);
+	assert_int_equal(driver_command(&driver, ARM_RQ, 0, 16, 16), SN_OK);
+	assert_int_equal(fake_bridge.limit, 12);
+}
+
+static void a_qp_has_receives_before_sends(void **state)
+{
+	uint8_t *qpc = SN_AT(create_qp_in, driver.in, qpc);
+
+	SN_SET(qpc, qpc, st, SN_BRIDGE_UD);
+	SN_SET(qpc, qpc, log_rq_size, 6);
+	SN_SET(qpc, qpc, log_rq_stride, 2);
+	SN_SET(qpc, qpc, log_sq_size, 7);
+	SN_SET(qpc, qpc, user_index, 0x77);
+	SN_SET(qpc, qpc, uar_page, 18);
+	list_pages(HEAD, 3);
+	assert_int_equal(driver_command(&driver, CREATE_QP, 0, HEAD + 24, 16), SN_OK);
+	assert_int_equal(SN_GET(create_qp_out, driver.out, qpn), FAKE_NUMBER);
+	assert_true(fake_bridge.qp.has_rq && fake_bridge.qp.has_sq && !fake_bridge.qp.has_srq);
+	assert_int_equal(fake_bridge.qp.log_rq_stride, 6);
+	assert_int_equal(fake_bridge.qp.pages.n, 3);
+	assert_int_equal(fake_bridge.qp.uar, 18);
+	assert_int_equal(fake_bridge.qp.user_index, 0x77);
+}
+
+static void a_qp_with_an_srq_has_no_receive_ring(void **state)
+{
+	uint8_t *qpc = SN_AT(create_qp_in, driver.in, qpc);
+
+	SN_SET(qpc, qpc, log_sq_size, 6);
+	SN_SET(qpc, qpc, rq_type, 1);
+	SN_SET(qpc, qpc, srqn_rmpn_xrqn, 21);
+	list_pages(HEAD, 1);
+	assert_int_equal(driver_command(&driver, CREATE_QP, 0, HEAD + 8, 16), SN_OK);
+	assert_true(fake_bridge.qp.has_srq && !fake_bridge.qp.has_rq);
+	assert_int_equal(fake_bridge.qp.srq, 21);
+	assert_int_equal(fake_bridge.qp.pages.n, 1);
+}
+
+static void a_transition_has_mask_and_attributes(void **state)
+{
+	uint8_t *qpc = SN_AT(rst2init_qp_in, driver.in, qpc);
+	uint8_t *ads = SN_AT(qpc, qpc, primary_address_path);
+
+	SN_SET(rst2init_qp_in, driver.in, opt_param_mask, 0xe);
+	SN_SET(qpc, qpc, remote_qpn, 0x1234);
+	SN_SET(qpc, qpc, next_rcv_psn, 0x654321);
+	SN_SET(ads, ads, rlid, 7);
+	SN_SET(ads, ads, src_addr_index, 3);
+	memset(SN_AT(ads, ads, rgid_rip), 0xfe, 16);
+	assert_int_equal(driver_command(&driver, INIT2RTR_QP, 0, HEAD, 16), SN_OK);
+	assert_int_equal(fake_bridge.transition, SN_BRIDGE_INIT2RTR);
+	assert_int_equal(fake_bridge.mask, 0xe);
+	assert_int_equal(fake_bridge.qpc.remote_qpn, 0x1234);
+	assert_int_equal(fake_bridge.qpc.next_rcv_psn, 0x654321);
+	assert_int_equal(fake_bridge.qpc.path.rlid, 7);
+	assert_int_equal(fake_bridge.qpc.path.sgid_index, 3);
+	assert_int_equal(fake_bridge.qpc.path.rgid[15], 0xfe);
+}
+
+/* What a query tells is what a transition took. */
+static void a_qp_tells_its_attributes(void **state)
+{
+	struct sn_bridge_qpc *qpc = &fake_bridge.qpc;
+	struct sn_bridge_qpc asked;
+
+	memset(qpc, 0, sizeof(*qpc));
+	qpc->path = (struct sn_bridge_path){ true, 3, 5, 1, 2, 1, 14, 6, 64, 9, 0xabcde, { 1, 2 } };
+	qpc->remote_qpn = 0x10203;
+	qpc->next_send_psn = 0x111111;
+	qpc->mtu = 5;
+	qpc->retry_count = 7;
+	qpc->rnr_retry = 6;
+	qpc->min_rnr_nak = 12;
+	qpc->log_sra_max = 4;
+	qpc->log_rra_max = 3;
+	qpc->rwe = true;
+	asked = *qpc;
+	assert_int_equal(driver_command(&driver, QUERY_QP, 0, 16, HEAD), SN_OK);
+	memcpy(SN_AT(rst2init_qp_in, driver.in, qpc), SN_AT(query_qp_out, driver.out, qpc), 232);
+	assert_int_equal(driver_command(&driver, INIT2RTR_QP, 0, HEAD, 16), SN_OK);
+	assert_memory_equal(qpc, &asked, sizeof(asked));
+}
+
+static void gids_and_pkeys_are_the_fabrics(void **state)
+{
+	SN_SET(query_hca_vport_gid_in, driver.in, gid_index, 3);
+	assert_int_equal(driver_command(&driver, QUERY_GID, 0, 16, 32), SN_OK);
+	assert_int_equal(driver.out[16], 0x13);
+	SN_SET(query_hca_vport_pkey_in, driver.in, pkey_index, 0xffff);
+	assert_int_equal(driver_command(&driver, QUERY_PKEY, 0, 16, 16 + 4 * 128), SN_OK);
+	assert_int_equal(sn_load32(driver.out + 16 + 4 * 127), 0x8000 + 127);
+}
+
+static void a_roce_address_is_set_and_taken_away(void **state)
+{
+	uint8_t *address = SN_AT(set_roce_address_in, driver.in, roce_address);
+
+	SN_SET(set_roce_address_in, driver.in, roce_address_index, 4);
+	SN_SET(roce_addr_layout, address, roce_version, 2);
+	memset(address, 0xab, 16);
+	assert_int_equal(driver_command(&driver, SET_ROCE_ADDRESS, 0, 48, 16), SN_OK);
+	assert_int_equal(fake_bridge.gid_index, 4);
+	assert_int_equal(fake_bridge.gid_version, 2);
+	assert_int_equal(fake_bridge.gid[0], 0xab);
+	SN_SET(set_roce_address_in, driver.in, roce_address_index, 4);
+	assert_int_equal(driver_command(&driver, SET_ROCE_ADDRESS, 0, 48, 16), SN_OK);
+	assert_int_equal(fake_bridge.gid_version, 0);
+}
+
+/* All doorbells but the EQs' are the data path's. */
+static void doorbells_go_on_as_they_came(void **state)
+{
+	sn_pci_write(driver.pci, 17 * 4096 + 0x800, 0x1122334455667788, 8);
+	assert_int_equal(fake_bridge.doorbell_uar, 17);
+	assert_int_equal(fake_bridge.doorbell_offset, 0x800);
+	assert_int_equal(fake_bridge.doorbell, 0x1122334455667788);
+	sn_pci_fault(driver.pci, "dead");
+	sn_pci_write(driver.pci, 17 * 4096 + 0x800, 1, 8);
+	assert_int_equal(fake_bridge.doorbells, 1);
+}
+
+static void events_wait_for_the_machine(void **state)
+{
+	const uint8_t *eqe = driver.memory + EQ_AT;
+	uint32_t eqn = driver_eq(&driver, EQ_AT, 3, 1ull << SN_EVENT_PORT_CHANGE);
+
+	fake_bridge.config.tell(fake_bridge.config.ctx, SN_BRIDGE_COMPLETION, 0x99, eqn);
+	fake_bridge.config.tell(fake_bridge.config.ctx, SN_BRIDGE_PORT_DOWN, 0, 0);
+	assert_int_equal(driver.wakes, 2);
+	assert_int_equal(sn_load32(eqe + 32 + 24), 0);
+	sn_pci_deliver(driver.pci);
+	assert_int_equal(eqe[1], SN_EVENT_COMPLETION);
+	assert_int_equal(sn_load32(eqe + 32 + 24), 0x99);
+	assert_int_equal(eqe[64 + 1], SN_EVENT_PORT_CHANGE);
+	assert_int_equal(eqe[64 + 3], SN_PORT_DOWN);
+}
+
+/* An EQ's number is given again in the next life: events of the last one must not get there. */
+static void events_of_the_last_life_are_forgotten(void **state)
+{
+	uint32_t eqn = driver_eq(&driver, EQ_AT, 3, 1ull << SN_EVENT_QP_FATAL);
+
+	fake_bridge.config.tell(fake_bridge.config.ctx, SN_BRIDGE_COMPLETION, 0x99, eqn);
+	assert_int_equal(driver_command(&driver, ENABLE_HCA, 0, 16, 16), SN_OK);
+	assert_int_equal(driver_eq(&driver, EQ_AT, 3, 1ull << SN_EVENT_QP_FATAL), eqn);
+	sn_pci_deliver(driver.pci);
+	assert_int_equal(sn_load32(driver.memory + EQ_AT + 32 + 24), 0);
+	fake_bridge.config.tell(fake_bridge.config.ctx, SN_BRIDGE_QP_FATAL, 0x31, 0);
+	sn_pci_deliver(driver.pci);
+	assert_int_equal(driver.memory[EQ_AT + 1], SN_EVENT_QP_FATAL);
+	assert_int_equal(sn_load32(driver.memory + EQ_AT + 32 + 24), 0x31);
+}
+
+static void the_data_path_stands_still_when_it_must(void **state)
+{
+	assert_true(fake_bridge.stopped);
+	sn_pci_bus_master(driver.pci, true);
+	assert_false(fake_bridge.stopped);
+	sn_pci_fault(driver.pci, "hang");
+	assert_true(fake_bridge.stopped);
+	sn_pci_fault(driver.pci, "resume");
+	assert_false(fake_bridge.stopped);
+	sn_pci_fault(driver.pci, "dead");
+	assert_true(fake_bridge.stopped);
+	sn_pci_fault(driver.pci, "heal");
+	assert_true(fake_bridge.stopped);
+	sn_pci_fault(driver.pci, "alive");
+	assert_false(fake_bridge.stopped);
+	sn_pci_bus_master(driver.pci, false);
+	assert_true(fake_bridge.stopped);
+}
+
+static void a_new_life_resets_the_data_path(void **state)
+{
+	uint32_t before = fake_bridge.resets;
+
+	assert_int_equal(driver_command(&driver, ENABLE_HCA, 0, 16, 16), SN_OK);
+	assert_int_equal(fake_bridge.resets, before + 1);
+	sn_pci_reset(driver.pci);
+	assert_int_equal(fake_bridge.resets, before + 2);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, start, finish)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(a_region_has_its_pages),
+		CASE(a_region_with_too_few_pages_is_refused),
+		CASE(a_free_key_has_none),
+		CASE(a_mode_that_is_not_simulated_is_refused),
+		CASE(a_key_is_told_as_requests_made_it),
+		CASE(the_drivers_key_is_all_of_memory),
+		CASE(errors_become_statuses),
+		CASE(a_cq_has_its_ring),
+		CASE(only_a_resize_has_a_ring),
+		CASE(a_cq_tells_its_counters),
+		CASE(an_srq_and_an_rmp_are_the_same),
+		CASE(a_qp_has_receives_before_sends),
+		CASE(a_qp_with_an_srq_has_no_receive_ring),
+		CASE(a_transition_has_mask_and_attributes),
+		CASE(a_qp_tells_its_attributes),
+		CASE(gids_and_pkeys_are_the_fabrics),
+		CASE(a_roce_address_is_set_and_taken_away),
+		CASE(doorbells_go_on_as_they_came),
+		CASE(events_wait_for_the_machine),
+		CASE(events_of_the_last_life_are_forgotten),
+		CASE(the_data_path_stands_still_when_it_must),
+		CASE(a_new_life_resets_the_data_path),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
