@@ -3,7 +3,7 @@
 import re
 import statistics
 
-from cases import case
+from shiftlab.guest.cases import case
 from rig import check
 
 ROUNDS, TRIES = 20, 8

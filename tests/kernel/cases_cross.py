@@ -2,7 +2,7 @@
 """Under SHIFT, with NICs of two vendors at each end: connections move from one to the other, and back."""
 import random
 
-from cases import case
+from shiftlab.guest.cases import case
 from cases_protected import finish
 from cross import DATA_FAULTS, FAULTS, GIDS, Cross
 from traffic import Verify

@@ -2,7 +2,7 @@
 """What the lane makes of cases that go wrong: run by name alone (--case 'lane.*'), and only lane.passes passes."""
 import time
 
-from cases import case
+from shiftlab.guest.cases import case
 from rig import Skipped, check
 
 

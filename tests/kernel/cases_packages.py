@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 
-from cases import case
+from shiftlab.guest.cases import case
 from rig import GID, BACKUPS, Skipped, check, device, run
 from shiftlab.lab import free_port
 

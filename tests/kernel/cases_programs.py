@@ -6,7 +6,7 @@ import os
 import re
 import typing
 
-from cases import case
+from shiftlab.guest.cases import case
 from rig import GID, START_S, address, check, device, run, settle
 from shiftlab.lab import free_port, wait_for
 from traffic import CALM, DIED

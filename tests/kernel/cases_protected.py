@@ -4,7 +4,7 @@ import json
 import random
 import re
 
-from cases import case
+from shiftlab.guest.cases import case
 from rig import GID, address, check, device, settle
 from shiftlab.lab import free_port
 from shiftlab.perftest import end as end_perftest

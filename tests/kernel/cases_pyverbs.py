@@ -3,7 +3,7 @@
 import json
 import os
 
-from cases import case
+from shiftlab.guest.cases import case
 from rig import GID, Skipped, address, check, device
 from shiftlab.lab import Stuck
 from shiftlab.pyverbs import ENDINGS, ENV, Runner, tests_installed, unpack_tests

@@ -2,7 +2,7 @@
 """SDR on this kernel's UC and memory windows: an implementation that is not ours. Every byte is checked."""
 import json
 
-from cases import case
+from shiftlab.guest.cases import case
 from rig import ENDS, GID, check, device
 from shiftlab.lab import free_port, slowed
 

@@ -2,7 +2,7 @@
 """Under SHIFT, everything must run no worse than without it, with an engine for rxe or (SHIFT_ENGINE=mlx5) without."""
 import json
 
-from cases import case
+from shiftlab.guest.cases import case
 from cases_stock import FAULT_TEXTS, FAULTS, dies
 from rig import GID, check, device
 from traffic import Verify, cm_tool, runs

@@ -3,7 +3,7 @@
 import os
 import re
 
-from cases import case
+from shiftlab.guest.cases import case
 from rig import address, check, device, run, settle
 from shiftlab.lab import wait_for
 from traffic import DIED, runs

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-import initramfs
+from shiftlab.guest import initramfs
 
 KERNEL = b"\x7fELF" + bytes(range(256)) * 40
 

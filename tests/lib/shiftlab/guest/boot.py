@@ -14,14 +14,13 @@ import shutil
 import subprocess
 import threading
 
-import initramfs
+from shiftlab.guest import initramfs
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
+HERE = os.path.dirname(os.path.realpath(__file__))
+ROOT = HERE.removesuffix("/tests/lib/shiftlab/guest")
 QEMU = "qemu-system-x86_64"
-MODULES = ("virtio_pci", "9p", "9pnet_virtio", "overlay", "virtio_console",
-           "crc32_generic",     # without it no rxe device can be added: ENOENT
-           "rdma_rxe", "ib_uverbs", "rdma_ucm", "veth", "sch_netem", "sch_ingress", "cls_u32", "act_gact")
+# What guest.sh and the lane's port need.
+MODULES = ("virtio_pci", "9p", "9pnet_virtio", "overlay", "virtio_console")
 MEMORY_MB = 1536
 LOUD = re.compile(r"Kernel panic|BUG:|Oops|general protection fault|RIP: 0010")
 
@@ -38,10 +37,11 @@ def newest(folder, pattern):
 
 
 class Image:
-    """Kernel and initramfs, made of the packages in FOLDER/packages when these or the programs here are newer."""
+    """Kernel and initramfs with these modules, made in the folder of the packages in FOLDER/packages."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, modules):
         self.folder = folder
+        self.modules = (*MODULES, *modules)
         self.kernel = os.path.join(folder, "vmlinux")
         self.initramfs = os.path.join(folder, "initramfs")
 
@@ -74,30 +74,36 @@ class Image:
             shell = f.read()
         with open(os.path.join(HERE, "guest.sh"), "rb") as f:
             script = f.read()
-        archive = initramfs.initramfs(os.path.join(linux, "lib", "modules"), MODULES, shell, script)
+        archive = initramfs.initramfs(os.path.join(linux, "lib", "modules"), self.modules, shell, script)
         for path, content in ((self.kernel, kernel), (self.initramfs, archive)):
             with open(path, "wb") as f:
                 f.write(content)
 
 
 class Guest:
-    """The boot of that number. out: a folder that guests write to; this one finds order-NUMBER.json there."""
+    """
+    The boot of that number. out: a folder that guests write to; this one finds order-NUMBER.json there. run: the
+    program that does it, below the tree's root. machine: more options of QEMU's. preload: a library for QEMU.
+    words: more of the kernel's command line.
+    """
 
-    def __init__(self, image, order, out, number, nice=19):
+    def __init__(self, image, order, out, number, run, nice=19, machine=(), preload=None, words=""):
         os.makedirs(out, exist_ok=True)
         with open(os.path.join(out, f"order-{number}.json"), "w", encoding="utf-8") as f:
             json.dump(order, f)
         self.console = console = os.path.join(out, f"console-{number}")
         self.lines = queue.Queue()
         interactive = order["shell"]
-        argv = ["nice", "-n", str(nice), QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-                "-accel", "tcg,thread=multi", "-smp", "2", "-cpu", "max,-erms,-fsrm", "-m", str(MEMORY_MB),
+        loaded = ["env", "LD_PRELOAD=" + preload] if preload else []     # nothing but QEMU knows its symbols
+        argv = ["nice", "-n", str(nice), *loaded, QEMU, "-nodefaults", "-no-user-config", "-display", "none",
+                "-no-reboot", "-accel", "tcg,thread=multi", "-smp", "2", "-cpu", "max,-erms,-fsrm", "-m", str(MEMORY_MB),
                 "-kernel", image.kernel, "-initrd", image.initramfs, "-append",
-                "console=ttyS0 panic=-1 oops=panic mitigations=off " + ("quiet " if interactive else "") +
-                f"lane.tree={ROOT} lane.run=tests/kernel/inside.py lane.number={number}",
+                f"console=ttyS0 panic=-1 oops=panic mitigations=off {words} {'quiet' if interactive else ''} "
+                f"lane.tree={ROOT} lane.run={run} lane.number={number}",
                 "-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap",
                 "-virtfs", f"local,path={out},mount_tag=out,security_model=none",
-                "-device", "virtio-serial-pci", "-device", "virtserialport,chardev=lane,name=lane"]
+                "-device", "virtio-serial-pci", "-device", "virtserialport,chardev=lane,name=lane",
+                *machine]
         if interactive:
             argv += ["-chardev", "null,id=lane", "-serial", "mon:stdio"]
         else:
@@ -122,6 +128,11 @@ class Guest:
             return json.loads(line)
         except ValueError:      # QEMU's own
             return {"says": line.strip()}
+
+    def answer(self, **what):
+        """A line to the guest, which has asked for it."""
+        self.process.stdin.write(json.dumps(what) + "\n")
+        self.process.stdin.flush()
 
     def end(self):
         if self.process.poll() is None:
