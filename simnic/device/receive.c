@@ -10,6 +10,7 @@
 #include "simnic/device/qp.h"
 #include "simnic/device/receive.h"
 #include "simnic/device/srq.h"
+#include "simnic/device/ud.h"
 #include "simnic/device/wire.h"
 #include "simnic/device/wqe.h"
 #include "simnic/fabric/check.h"
@@ -69,13 +70,18 @@ static uint32_t rq_pdn(const struct sn_qp *qp)
 	return qp->attr.srq ? qp->attr.srq->attr.pdn : qp->attr.pdn;
 }
 
+static uint8_t rq_sl(const struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	return qp->attr.type == IBV_QPT_UD ? sn_ud_sl(qp, pkt) : pkt->service.sl & 0xf;
+}
+
 static void rq_complete(struct sn_qp *qp, const struct sn_pkt *pkt, uint64_t bytes,
 			const void *data, bool grh)
 {
 	struct mlx5_cqe64 cqe = {
 		.slid = htobe16(pkt->slid),
 		.flags_rqpn = htobe32(pkt->src_qpn | (grh ? 1u << 28 : 0) |
-				      (pkt->service.sl & 0xfu) << 24),
+				      (uint32_t)rq_sl(qp, pkt) << 24),
 		.srqn_uidx = htobe32(qp->attr.uidx),
 		.imm_inval_pkey = pkt->has_imm ? pkt->imm : 0,
 		.byte_cnt = htobe32((uint32_t)bytes),

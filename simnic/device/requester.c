@@ -299,8 +299,6 @@ static int pkt_payload(struct sn_qp *qp, struct sn_pkt *pkt, const struct sn_wqe
 		return list_payload(pkt, iov, n);
 	if (leaves_whole(qp, pkt))
 		return sn_stage_put(pkt, iov, (uint32_t)n, wqe->length);
-	if (wqe->is_inline && wqe->length > SN_PKT_INLINE) /* not contiguous in the ring */
-		return sn_stage_put(pkt, iov, 1, wqe->length);
 	if (wqe->length <= SN_PKT_INLINE) {
 		copy_inline(pkt, iov, n);
 		return 0;

@@ -21,6 +21,8 @@
 #define ROCE_V2_UDP	17
 #define IP4_OFFSET	20
 
+enum { L3_IP6 = 1, L3_IP4 = 2, BEHIND_UDP = 8 }; /* kinds of RoCE packets, in a CQE's SL */
+
 static bool is_ethernet(const struct sn_qp *qp)
 {
 	return qp->dev->nic->link_layer == SN_LINK_ETH;
@@ -40,6 +42,9 @@ static void ud_address(const struct sn_qp *qp, const struct sn_wqe *wqe, struct 
 	if (is_ethernet(qp)) {
 		sn_wire_find_gid(wqe->av.rgid, pkt->service.vlan, &host, &nic);
 		pkt->flags |= SN_PKT_F_GRH;
+		if (sgid < SN_MAX_GIDS &&
+		    atomic_load(&qp->dev->nic->gid_type[sgid]) == SN_GID_ROCE_V1)
+			pkt->flags |= SN_PKT_F_ROCE_V1;
 	} else {
 		if (gid_word & AV_GRH_PRESENT)
 			pkt->flags |= SN_PKT_F_GRH;
@@ -127,15 +132,31 @@ static void grh_ip6(uint8_t grh[SN_GRH_BYTES], const struct sn_pkt *pkt, const u
 	memcpy(grh + 24, dgid, 16);
 }
 
-static void build_grh(const struct sn_qp *qp, const struct sn_pkt *pkt, uint8_t grh[SN_GRH_BYTES])
+static bool is_ip4(const struct sn_qp *qp, const struct sn_pkt *pkt)
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	return is_ethernet(qp) && !(pkt->flags & SN_PKT_F_ROCE_V1) &&
+	       !memcmp(pkt->sgid, mapped, sizeof(mapped));
+}
+
+uint8_t sn_ud_sl(const struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	if (!is_ethernet(qp))
+		return pkt->service.sl & 0xf;
+	if (pkt->flags & SN_PKT_F_ROCE_V1)
+		return 0;
+	return BEHIND_UDP | (is_ip4(qp, pkt) ? L3_IP4 : L3_IP6);
+}
+
+static void build_grh(const struct sn_qp *qp, const struct sn_pkt *pkt, uint8_t grh[SN_GRH_BYTES])
+{
 	const uint8_t *dgid = qp->dev->nic->gid;
 
 	memset(grh, 0, SN_GRH_BYTES);
 	if (!(pkt->flags & SN_PKT_F_GRH))
 		return;
-	if (is_ethernet(qp) && !memcmp(pkt->sgid, mapped, sizeof(mapped)))
+	if (is_ip4(qp, pkt))
 		grh_ip4(grh, pkt, dgid);
 	else
 		grh_ip6(grh, pkt, dgid);

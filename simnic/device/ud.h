@@ -9,6 +9,11 @@
 struct sn_qp;
 
 int sn_ud_send(struct sn_qp *qp, const struct sn_wqe *wqe);
+/*
+ * The service level that a receive's CQE tells. On Ethernet that is the kind of packet: RoCE v1, or
+ * RoCE v2 over which IP. UCX finds the destination's address by that.
+ */
+uint8_t sn_ud_sl(const struct sn_qp *qp, const struct sn_pkt *pkt);
 void sn_ud_receive(struct sn_qp *qp, const struct sn_pkt *pkt);
 
 #endif

@@ -10,8 +10,9 @@
 #include "simnic/device/wqe.h"
 #include "simnic/fabric/check.h"
 
-#define SEGMENT	   16
-#define CTRL_BYTES 16
+#define SEGMENT	    16
+#define CTRL_BYTES  16
+#define INLINE_HEAD 4 /* bytes before the data of an inline segment */
 
 uint16_t sn_rq_producer(const struct sn_qp *qp)
 {
@@ -88,16 +89,19 @@ static void decode_head(struct sn_wqe *wqe, const uint8_t *raw, int head)
 }
 
 /* Decodes an inline segment. Returns the bytes that it takes in the WQE, 0: malformed. */
-static uint32_t decode_inline(struct sn_wqe *wqe, const uint8_t *seg, uint32_t room)
+static uint32_t decode_inline(struct sn_wqe *wqe, const uint8_t *raw, uint32_t at, uint32_t end)
 {
-	uint32_t n = get32(seg) & ~MLX5_INLINE_SEG;
+	uint32_t n = get32(raw + at) & ~MLX5_INLINE_SEG;
 
-	if (n + 4 > room || wqe->length + n > sizeof(wqe->inline_data) || wqe->n_sge)
+	if (n > end - at - INLINE_HEAD)
 		return 0;
-	memcpy(wqe->inline_data + wqe->length, seg + 4, n);
-	wqe->length += n;
 	wqe->is_inline = true;
-	return (n + 4 + SEGMENT - 1) & ~(SEGMENT - 1u);
+	if (n) {
+		wqe->pieces_inline |= 1ULL << wqe->n_sge;
+		wqe->sge[wqe->n_sge++] = (struct sn_sge){ .addr = at + INLINE_HEAD, .length = n };
+	}
+	wqe->length += n;
+	return (n + INLINE_HEAD + SEGMENT - 1) & ~(SEGMENT - 1u);
 }
 
 static void decode_pointer(struct sn_wqe *wqe, const uint8_t *seg)
@@ -112,16 +116,17 @@ static void decode_pointer(struct sn_wqe *wqe, const uint8_t *seg)
 	wqe->length += sge->length;
 }
 
+/* Decodes segments of both kinds in any order: UCX posts a header inline, and a pointer behind. */
 static void decode_data(struct sn_wqe *wqe, const uint8_t *raw, uint32_t at, uint32_t end)
 {
 	while (at < end) {
 		uint32_t used = SEGMENT;
 
 		if (get32(raw + at) & MLX5_INLINE_SEG)
-			used = decode_inline(wqe, raw + at, end - at);
+			used = decode_inline(wqe, raw, at, end);
 		else
 			decode_pointer(wqe, raw + at);
-		if (!used || (wqe->is_inline && wqe->n_sge)) {
+		if (!used) {
 			wqe->syndrome = MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR;
 			return;
 		}
@@ -143,11 +148,11 @@ static bool wqe_is_sane(const struct sn_wqe *wqe)
 /* Decodes a UMR, whose meaning depends on whose key it names. */
 static void decode_umr(const struct sn_qp *qp, uint16_t idx, struct sn_wqe *wqe)
 {
-	const uint8_t *raw = wqe->inline_data;
+	const uint8_t *raw = wqe->raw;
 	const struct sn_mr *mr;
 	bool ok;
 
-	sn_wqe_raw(qp, idx, wqe->inline_data, wqe->ds * SEGMENT);
+	sn_wqe_raw(qp, idx, wqe->raw, wqe->ds * SEGMENT);
 	mr = sn_mr_of_index(qp->dev, get32(raw + 12));
 	wqe->to_indirect = mr && mr->kind == SN_MR_INDIRECT;
 	ok = wqe->to_indirect ? sn_umr_decode(raw, wqe->ds, &wqe->umr)
@@ -194,6 +199,12 @@ void sn_wqe_decode(const struct sn_qp *qp, uint16_t idx, struct sn_wqe *wqe)
 		wqe->syndrome = MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR;
 }
 
+static int sge_pieces(struct sn_dev *dev, uint32_t pdn, const struct sn_sge *sge, uint32_t access,
+		      struct iovec *iov, uint32_t room)
+{
+	return sn_mr_pieces(dev, sge->lkey, pdn, sge->addr, sge->length, access, iov, room);
+}
+
 int sn_sge_translate(struct sn_dev *dev, uint32_t pdn, const struct sn_sge *sge, uint32_t n,
 		     uint32_t access, struct iovec *iov)
 {
@@ -202,8 +213,7 @@ int sn_sge_translate(struct sn_dev *dev, uint32_t pdn, const struct sn_sge *sge,
 
 	for (uint32_t i = 0; i < n; i++) {
 		SN_ASSERT(pieces <= SN_WQE_MAX_SGE);
-		got = sn_mr_pieces(dev, sge[i].lkey, pdn, sge[i].addr, sge[i].length, access,
-				   iov + pieces, SN_WQE_MAX_SGE - pieces);
+		got = sge_pieces(dev, pdn, &sge[i], access, iov + pieces, SN_WQE_MAX_SGE - pieces);
 		if (got < 0)
 			return got;
 		pieces += (uint32_t)got;
@@ -211,16 +221,43 @@ int sn_sge_translate(struct sn_dev *dev, uint32_t pdn, const struct sn_sge *sge,
 	return (int)pieces;
 }
 
-/* The local buffers as iovec, checked; the number of them or -EACCES. */
+/* Inline data in the ring: two pieces where the data wraps. */
+static int inline_pieces(const struct sn_qp *qp, uint16_t idx, const struct sn_sge *sge,
+			 struct iovec *iov, uint32_t room)
+{
+	uint32_t ring = qp->attr.sq_wqe_cnt * MLX5_SEND_WQE_BB;
+	uint32_t at = (uint32_t)(idx * MLX5_SEND_WQE_BB + sge->addr) & (ring - 1);
+	uint32_t first = sge->length < ring - at ? sge->length : ring - at;
+	uint32_t n = first < sge->length ? 2 : 1;
+
+	if (n > room)
+		return -EACCES;
+	iov[0] = (struct iovec){ qp->sq_buf + at, first };
+	if (n == 2)
+		iov[1] = (struct iovec){ qp->sq_buf, sge->length - first };
+	return (int)n;
+}
+
 int sn_wqe_gather(const struct sn_qp *qp, const struct sn_wqe *wqe, uint32_t access,
 		  struct iovec *iov)
 {
-	if (wqe->is_inline) {
-		iov[0].iov_base = (void *)wqe->inline_data;
-		iov[0].iov_len = wqe->length;
-		return 1;
+	uint32_t n = 0, room;
+	int got;
+
+	if (!wqe->pieces_inline)
+		return sn_sge_translate(qp->dev, qp->attr.pdn, wqe->sge, wqe->n_sge, access, iov);
+	for (uint32_t i = 0; i < wqe->n_sge; i++) {
+		SN_ASSERT(n <= SN_WQE_MAX_SGE);
+		room = SN_WQE_MAX_SGE - n;
+		got = wqe->pieces_inline >> i & 1
+			      ? inline_pieces(qp, wqe->idx, &wqe->sge[i], iov + n, room)
+			      : sge_pieces(qp->dev, qp->attr.pdn, &wqe->sge[i], access, iov + n,
+					   room);
+		if (got < 0)
+			return got;
+		n += (uint32_t)got;
 	}
-	return sn_sge_translate(qp->dev, qp->attr.pdn, wqe->sge, wqe->n_sge, access, iov);
+	return (int)n;
 }
 
 /* Data segments of a receive WQE, up to the terminator; returns their number. */

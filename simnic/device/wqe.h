@@ -31,15 +31,22 @@ struct sn_wqe {
 	uint64_t length;
 	uint32_t n_sge;
 	bool is_inline, to_indirect; /* to_indirect: UMR of an indirect key, not of a window */
+	/* bit i: piece i is inline data; its address counts bytes from the WQE's first */
+	uint64_t pieces_inline;
 	struct mlx5_wqe_av av;
-	struct sn_bind bind; /* UMR */
-	struct sn_umr umr;   /* the entries lie in inline_data */
-	struct sn_sge sge[SN_WQE_MAX_SGE];
-	uint8_t inline_data[SN_WQE_MAX_BYTES];
+	struct sn_bind bind;		   /* UMR */
+	struct sn_umr umr;		   /* the entries lie in raw */
+	struct sn_sge sge[SN_WQE_MAX_SGE]; /* the payload's pieces in their order */
+	uint8_t raw[SN_WQE_MAX_BYTES];	   /* UMR: the whole WQE */
 };
 
 void sn_wqe_decode(const struct sn_qp *qp, uint16_t idx, struct sn_wqe *wqe);
 void sn_wqe_raw(const struct sn_qp *qp, uint16_t idx, void *out, uint32_t bytes);
+/*
+ * Finds the payload's pieces in this process, in their order; iov has room for SN_WQE_MAX_SGE.
+ * Inline data lies in the ring, which the application leaves alone until the completion. Returns
+ * the number of pieces, or -EACCES.
+ */
 int sn_wqe_gather(const struct sn_qp *qp, const struct sn_wqe *wqe, uint32_t access,
 		  struct iovec *iov);
 /* iov: room for SN_WQE_MAX_SGE; one key may lead to several places. */

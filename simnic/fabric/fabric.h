@@ -24,7 +24,7 @@
  * Raise this with each change of what lies in the shared file: of struct sn_fabric and all that is
  * in it, and of what a value there means. Every process compares it when it attaches.
  */
-#define SN_VERSION 17
+#define SN_VERSION 18
 
 struct sn_switch {
 	_Atomic uint32_t down;

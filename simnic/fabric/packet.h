@@ -32,6 +32,7 @@ enum {
 	SN_PKT_F_LATE = 8,
 	/* a packet of a SEND or WRITE, whose number is `first`: the payload is its own */
 	SN_PKT_F_PIECE = 16,
+	SN_PKT_F_ROCE_V1 = 32, /* UD: left by a RoCE v1 GID */
 };
 
 struct sn_pkt {

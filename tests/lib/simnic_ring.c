@@ -271,7 +271,6 @@ static void put_data(struct ring_qp *qp, uint32_t *at, const struct ring_wr *wr)
 		sq_put(qp, at, &head, 4);
 		sq_put(qp, at, wr->inline_data, wr->inline_len);
 		sq_put(qp, at, zero, (16 - (wr->inline_len + 4) % 16) % 16);
-		return;
 	}
 	for (i = 0; i < wr->n_sge; i++) {
 		struct mlx5_wqe_data_seg seg;

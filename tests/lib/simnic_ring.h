@@ -55,7 +55,7 @@ struct ring_wr {
 		const void *addr;
 		uint32_t len, lkey;
 	} sge[RING_MAX_SGE];
-	const void *inline_data; /* instead of sge */
+	const void *inline_data; /* before sge; instead of it where n_sge is 0 */
 	uint32_t inline_len;
 	struct mlx5_wqe_av *av; /* UD */
 };

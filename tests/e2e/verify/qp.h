@@ -30,6 +30,7 @@ struct vqp {
 	bool initiator;
 	bool wr_api;
 	bool sig_all;
+	enum { ANSWERS_UNKNOWN, ANSWERS_AS_THEY_ARE, ANSWERS_TURNED } answers; /* of atomics */
 	const struct pattern_ops *ops;
 	enum pattern pattern;
 	struct lane *lane;

@@ -267,6 +267,58 @@ static void inline_sges_and_wrap(void **state)
 	}
 }
 
+/* A request of inline data with pointers behind it, cut out of one pattern. */
+static struct ring_wr mixed_wr(uint8_t opcode, uint32_t inline_len, uint32_t len, uint32_t n_sge)
+{
+	struct ring_wr wr = wr_of(opcode, 0, 0);
+	uint32_t at = inline_len;
+
+	wr.inline_data = rig.src;
+	wr.inline_len = inline_len;
+	for (; wr.n_sge < n_sge; wr.n_sge++) {
+		uint32_t take = wr.n_sge == n_sge - 1 ? len - at : (len - at) / n_sge;
+
+		wr.sge[wr.n_sge].addr = rig.src + at;
+		wr.sge[wr.n_sge].len = take;
+		wr.sge[wr.n_sge].lkey = rig.lkey;
+		at += take;
+	}
+	return wr;
+}
+
+/* As UCX posts: a header inline, and a pointer to the rest. Short, staged, and pulled payload. */
+static void inline_before_pointers(void **state)
+{
+	static const uint32_t lens[] = { 65, 200, 320, 321, 5000, 300000 };
+	struct ring_wr wr;
+
+	for (uint32_t i = 0; i < 300; i++) {
+		uint32_t len = lens[i % 6], first = 1 + i % 60, n_sge = 1 + i % 3;
+		bool sends = i & 1;
+
+		for (uint32_t k = 0; k < len; k++)
+			rig.src[k] = (uint8_t)(i * 11 + k * 3 + (k >> 8));
+		memset(rig.dst, 0, len + 1);
+		wr = mixed_wr(sends ? MLX5_OPCODE_SEND : MLX5_OPCODE_RDMA_WRITE, first, len, n_sge);
+		if (sends)
+			ring_post_recv(&rig.b, rig.dst, BUF, rig.rkey);
+		wr.blueflame = i % 5 == 0;
+		expect(&rig.acq, MLX5_CQE_REQ, 0, ring_post(&rig.a, &wr));
+		if (sends)
+			assert_int_equal(len, expect(&rig.bcq, MLX5_CQE_RESP_SEND, 0, i / 2).bytes);
+		assert_memory_equal(rig.src, rig.dst, len);
+		assert_int_equal(0, rig.dst[len]);
+	}
+}
+
+static void inline_is_no_place_for_an_answer(void **state)
+{
+	struct ring_wr wr = mixed_wr(MLX5_OPCODE_RDMA_READ, 8, 65, 1);
+
+	expect(&rig.acq, MLX5_CQE_REQ_ERR, MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR,
+	       ring_post(&rig.a, &wr));
+}
+
 static void scatter_to_cqe(void **state)
 {
 	struct ring_qp_options options = rc_default;
@@ -291,6 +343,28 @@ static void scatter_to_cqe(void **state)
 	assert_true(wc.scattered);
 	assert_memory_equal(wc.data, rig.dst, 64);
 	assert_int_equal(0x77, rig.src[0]);
+}
+
+/* In memory an atomic's answer is the host's number; in a CQE its bytes are as on the wire. */
+static void atomic_in_the_cqe_is_big_endian(void **state)
+{
+	struct ring_qp_options options = rc_default;
+	struct ring_wr wr;
+	struct ring_wc wc;
+	uint64_t got;
+
+	rig_down(NULL);
+	options.scatter = true;
+	rig_up_with(&options, 64);
+	*(uint64_t *)rig.dst = 0x0102030405060708;
+	wr = wr_of(MLX5_OPCODE_ATOMIC_FA, 0, 8);
+	wr.swap_add = 1;
+	wc = expect(&rig.acq, MLX5_CQE_REQ, 0, ring_post(&rig.a, &wr));
+	assert_true(wc.scattered);
+	memcpy(&got, wc.data, sizeof(got));
+	assert_int_equal(0x0102030405060708, be64toh(got));
+	assert_int_equal(0x0102030405060709, *(uint64_t *)rig.dst);
+	assert_int_equal(0, *(uint64_t *)rig.src);
 }
 
 static void nop_and_fence(void **state)
@@ -495,7 +569,7 @@ static void wait_errors(uint64_t count)
  */
 static void copy_differs(uint64_t *reg)
 {
-	struct ring_wr wr = wr_of(MLX5_OPCODE_RDMA_WRITE, 0, 8);
+	struct ring_wr wr = wr_of(MLX5_OPCODE_RDMA_WRITE, 0, 0);
 
 	wr.inline_data = "abcdefgh";
 	wr.inline_len = 8;
@@ -510,7 +584,7 @@ static void copy_differs(uint64_t *reg)
 
 static void wrong_doorbells_are_counted(void **state)
 {
-	struct ring_wr wr = wr_of(MLX5_OPCODE_RDMA_WRITE, 0, 8);
+	struct ring_wr wr = wr_of(MLX5_OPCODE_RDMA_WRITE, 0, 0);
 	uint64_t *reg = (uint64_t *)(rig.a.uar + 0x800), before = simnic_test_protocol_errors();
 	int tries;
 
@@ -824,7 +898,10 @@ int main(void)
 		T(send_and_receive),
 		T(atomics),
 		T(inline_sges_and_wrap),
+		T(inline_before_pointers),
+		T(inline_is_no_place_for_an_answer),
 		T(scatter_to_cqe),
+		T(atomic_in_the_cqe_is_big_endian),
 		T(nop_and_fence),
 		T(unsignaled_runs),
 		T(local_protection),

@@ -802,14 +802,21 @@ static int post_datagram(struct ibv_ah *ah, uint32_t length, uint32_t qkey)
 	return ibv_post_send(rig.qp, &wr, &bad);
 }
 
-static struct ibv_ah *ah_of_peer(void)
+static struct ibv_ah *ah_from(uint8_t sgid_index)
 {
-	struct ibv_ah_attr attr = { .is_global = 1,
-				    .port_num = 1,
-				    .dlid = rig_peer.lid,
-				    .grh = { .dgid = rig_peer.gid, .hop_limit = 1 } };
+	struct ibv_ah_attr attr = {
+		.is_global = 1,
+		.port_num = 1,
+		.dlid = rig_peer.lid,
+		.grh = { .dgid = rig_peer.gid, .sgid_index = sgid_index, .hop_limit = 1 }
+	};
 
 	return ibv_create_ah(rig.pd, &attr);
+}
+
+static struct ibv_ah *ah_of_peer(void)
+{
+	return ah_from(0);
 }
 
 static void datagram_behind_a_route(void **state)
@@ -830,6 +837,31 @@ static void datagram_behind_a_route(void **state)
 	assert_int_equal(reply.wc[0].src_qp, rig.qp->qp_num);
 	expect_peer_bytes(40, rig.mem, 200);
 	assert_int_equal(ibv_destroy_ah(ah), 0);
+}
+
+/* RoCE: the receiver's CQE says in place of a service level which header is before the data. */
+static void datagram_says_its_header(void **state)
+{
+	static const struct kind {
+		uint8_t sgid_index, sl, version; /* version: of the IP header; 6: or of a GRH */
+	} roce[] = { { 0, 8 | 2, 4 }, { 1, 0, 6 } }, ib[] = { { 0, 0, 6 } };
+	const struct kind *kind = rig.ib ? ib : roce, *end = kind + (rig.ib ? 1 : 2);
+	struct rig_reply reply;
+	struct ibv_ah *ah;
+
+	for (; kind < end; kind++) {
+		ah = ah_from(kind->sgid_index);
+		assert_non_null(ah);
+		peer_recv(0, 300);
+		assert_int_equal(post_datagram(ah, 200, 0x1234), 0);
+		expect_status(IBV_WC_SUCCESS);
+		reply = rig_order((struct rig_order){ .op = RIG_POLL, .a = 1 });
+		assert_int_equal(reply.result, 1);
+		assert_int_equal(reply.wc[0].sl, kind->sl);
+		reply = rig_order((struct rig_order){ .op = RIG_MEM_READ, .a = 0 });
+		assert_int_equal(reply.bytes[kind->version == 4 ? 20 : 0] >> 4, kind->version);
+		assert_int_equal(ibv_destroy_ah(ah), 0);
+	}
 }
 
 /* In a child: sends one, and is gone. */
@@ -927,6 +959,7 @@ static int tests(void)
 		WITH(no_connection, commands_stand_in_one_line),
 		WITH(no_connection, a_line_ends_with_its_nic),
 		WITH(connect_ud, datagram_behind_a_route),
+		WITH(connect_ud, datagram_says_its_header),
 		WITH(connect_ud, datagram_outlives_its_sender),
 	};
 
