@@ -170,6 +170,22 @@ static void procs_json(const struct sn_fabric *fabric)
 	}
 }
 
+/* Lists the ports on which programs listen by rdma_cm. */
+static void listeners_json(const struct sn_fabric *fabric)
+{
+	const char *comma = "";
+	struct sn_cm_want want;
+	bool listens;
+
+	for (uint32_t i = 0; i < SN_CM_BINDS; i++) {
+		if (!sn_cm_bind_at(fabric, i, &want, &listens) || !listens)
+			continue;
+		printf("%s{\"host\":\"h%u\",\"pid\":%d,\"port_space\":%u,\"port\":%u}", comma,
+		       want.host, fabric->proc[want.proc].pid, want.ps, want.addr.port);
+		comma = ",";
+	}
+}
+
 static void status_json(const struct sn_fabric *fabric)
 {
 	printf("{\"fabric\":\"%s\",\"link_layer\":\"%s\",\"seed\":%u,\"hosts\":[", fabric->name,
@@ -183,6 +199,8 @@ static void status_json(const struct sn_fabric *fabric)
 	faults_json(fabric);
 	fputs("],\"processes\":[", stdout);
 	procs_json(fabric);
+	fputs("],\"listeners\":[", stdout);
+	listeners_json(fabric);
 	puts("]}");
 }
 

@@ -22,6 +22,25 @@ struct sn_dev; /* an opened user context on one NIC, in this process */
 int sn_device_start(struct sn_fabric *fabric, uint32_t host);
 void sn_device_forget_after_fork(void);
 
+/* The lock of all that is in this folder, and of the guest. */
+void sn_lock(void);
+void sn_unlock(void);
+uint64_t sn_clock_ns(void);
+
+/*
+ * A guest of the device: the host's connection manager, which runs beside the NICs and goes on with
+ * them when the program is halted. The device calls it with the lock held.
+ */
+struct sn_device_guest {
+	bool (*run)(uint64_t now_ns);		   /* true: there was work */
+	uint64_t (*next_ns)(void);		   /* time of the next work; UINT64_MAX: none */
+	void (*receive)(const struct sn_pkt *pkt); /* an SN_PKT_CM that has arrived */
+};
+/* Takes the guest in, and starts the device if nobody has. @slot: the process's in the fabric. */
+int sn_device_take_guest(const struct sn_device_guest *guest, uint32_t *slot);
+/* The guest has something to do earlier than it said. Lock held. */
+void sn_device_kick(void);
+
 int sn_dev_open(uint32_t nic, struct sn_dev **out);
 void sn_dev_close(struct sn_dev *dev); /* frees everything that is left in it */
 

@@ -92,7 +92,17 @@ static bool engine_pkt_permitted(const struct sn_qp *qp, const struct sn_pkt *pk
 						  memory_order_relaxed));
 }
 
-static void engine_dispatch(struct sn_pkt *pkt)
+static void engine_guest_receive(const struct sn_pkt *pkt)
+{
+	struct sn_nic *nic = &sn_engine.fabric->nic[sn_engine.host][pkt->dst_nic];
+
+	if (pkt->dst_host != sn_engine.host || !sn_engine.guest || !engine_pkt_arrives(pkt))
+		return;
+	sn_count(&nic->count.hw.rx_packets, 1);
+	sn_engine.guest->receive(pkt);
+}
+
+static void engine_dispatch_qp(struct sn_pkt *pkt)
 {
 	/*
 	 * A packet that no process owns is taken by any, and is lost, even if a queue pair has the
@@ -120,6 +130,14 @@ static void engine_dispatch(struct sn_pkt *pkt)
 	else
 		sn_responder_receive(qp, pkt);
 	sn_stage_release(pkt);
+}
+
+static void engine_dispatch(struct sn_pkt *pkt)
+{
+	if (pkt->op == SN_PKT_CM)
+		engine_guest_receive(pkt);
+	else
+		engine_dispatch_qp(pkt);
 }
 
 static bool engine_inbox(void)
@@ -319,6 +337,8 @@ bool sn_engine_batch(void)
 	worked |= engine_dead_qps();
 	worked |= sn_posted_run();
 	worked |= sn_atomic_run();
+	if (sn_engine.guest)
+		worked |= sn_engine.guest->run(sn_engine.now_ns);
 	return worked;
 }
 
@@ -341,8 +361,10 @@ static uint64_t engine_nap_ns(uint64_t idle_since)
 	uint64_t due = sn_fault_next_ns(sn_engine.fabric), posted = sn_posted_next_ns();
 	uint64_t turn = sn_dev_next_turn_ns(), atomic = sn_atomic_next_ns();
 	uint64_t line = sn_line_next_ns(sn_engine.fabric);
+	uint64_t guest = sn_engine.guest ? sn_engine.guest->next_ns() : UINT64_MAX;
 
 	due = line < due ? line : due;
+	due = guest < due ? guest : due;
 	due = posted < due ? posted : due;
 	due = turn < due ? turn : due;
 	due = atomic < due ? atomic : due;
@@ -472,6 +494,28 @@ static int engine_start_thread(void)
 		;
 	sn_engine.running = true;
 	return 0;
+}
+
+int sn_device_take_guest(const struct sn_device_guest *guest, uint32_t *slot)
+{
+	int rc = 0;
+
+	sn_lock();
+	if (!sn_engine.attached)
+		rc = -ENODEV;
+	else if (!sn_engine.running)
+		rc = engine_start_thread();
+	if (!rc) {
+		sn_engine.guest = guest;
+		*slot = sn_engine.slot;
+	}
+	sn_unlock();
+	return rc;
+}
+
+void sn_device_kick(void)
+{
+	sn_engine_kick();
 }
 
 int sn_engine_serve(uint32_t nic)

@@ -9,6 +9,7 @@
 #define SIMNIC_DEVICE_ENGINE_H
 
 #include "simnic/device/atomic.h"
+#include "simnic/device/device.h"
 #include "simnic/device/posted.h"
 #include "simnic/device/qp.h"
 #include "simnic/device/stage.h"
@@ -24,6 +25,7 @@ struct sn_engine {
 	bool attached, running;
 	_Atomic bool frozen;
 	struct sn_dev *devs;
+	const struct sn_device_guest *guest; /* NULL: there is none */
 	struct sn_qp *list[SN_LISTS];
 	uint64_t waiting_at; /* the first timer of those that wait; 0: none */
 	uint32_t n_dead;
@@ -44,11 +46,8 @@ struct sn_engine {
 };
 extern struct sn_engine sn_engine;
 
-void sn_lock(void);
-void sn_unlock(void);
 void sn_lock_forget(void); /* called in the child of a fork */
 bool sn_lock_held(void);   /* true: somebody holds it, for assertions */
-uint64_t sn_clock_ns(void);
 void sn_engine_kick(void);
 /*
  * Makes sure that there is a thread, and a table for the QPs of this NIC. Lock held. 0, or -errno.

@@ -26,7 +26,8 @@ uint32_t sn_psn_packets(const struct sn_pkt *pkt)
 	case SN_PKT_RNR:
 	case SN_PKT_READ_RESP:
 	case SN_PKT_ATOMIC_RESP:
-	case SN_PKT_UD: break;
+	case SN_PKT_UD:
+	case SN_PKT_CM: break;
 	}
 	return 1;
 }

@@ -102,7 +102,8 @@ static uint32_t right_needed(const struct sn_pkt *pkt)
 	case SN_PKT_RNR:
 	case SN_PKT_READ_RESP:
 	case SN_PKT_ATOMIC_RESP:
-	case SN_PKT_UD: break;
+	case SN_PKT_UD:
+	case SN_PKT_CM: break;
 	}
 	return 0;
 }
@@ -334,7 +335,8 @@ static enum rsp_verdict execute(struct sn_qp *qp, const struct sn_pkt *pkt)
 	case SN_PKT_RNR:
 	case SN_PKT_READ_RESP:
 	case SN_PKT_ATOMIC_RESP:
-	case SN_PKT_UD: break;
+	case SN_PKT_UD:
+	case SN_PKT_CM: break;
 	}
 	return RSP_LOST;
 }

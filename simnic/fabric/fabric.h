@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "simnic/fabric/cmbind.h"
 #include "simnic/fabric/fault.h"
 #include "simnic/fabric/held.h"
 #include "simnic/fabric/line.h"
@@ -50,6 +51,7 @@ struct sn_fabric {
 	struct sn_proc proc[SN_MAX_PROCS];
 	struct sn_held held[SN_MAX_HELD];
 	struct sn_line line[SN_LINES];
+	struct sn_cm_binds cm;
 };
 
 /* All return 0 or -errno. */

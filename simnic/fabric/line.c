@@ -195,6 +195,8 @@ int sn_line_enter(struct sn_fabric *fabric, struct sn_line *line, uint64_t bytes
 
 static uint32_t owner_of(const struct sn_fabric *fabric, const struct sn_pkt *pkt)
 {
+	if (pkt->op == SN_PKT_CM)
+		return atomic_load(&fabric->proc[pkt->dst_qpn].pid) > 0 ? pkt->dst_qpn + 1 : 0;
 	return atomic_load(&fabric->nic[pkt->dst_host][pkt->dst_nic].qpn_owner[pkt->dst_qpn]);
 }
 

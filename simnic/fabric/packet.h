@@ -22,6 +22,8 @@ enum sn_pkt_op {
 	SN_PKT_READ_RESP,
 	SN_PKT_ATOMIC_RESP,
 	SN_PKT_UD,
+	/* a message of rdma_cm (cm/msg.h), sent as a MAD; dst_qpn: the receiver's process slot */
+	SN_PKT_CM,
 };
 
 enum {

@@ -69,6 +69,15 @@ bool sn_path_open(struct sn_fabric *fabric, uint32_t src_host, uint32_t src_nic,
 	return false;
 }
 
+bool sn_path_wire_open(struct sn_fabric *fabric, uint32_t src_host, uint32_t src_nic,
+		       uint32_t dst_host, uint32_t dst_nic)
+{
+	const struct sn_nic *src = &fabric->nic[src_host][src_nic];
+	const struct sn_nic *dst = &fabric->nic[dst_host][dst_nic];
+
+	return get(&src->port_up) && end_alive(dst) && wire_open(fabric, src, dst, SN_PKT_CM);
+}
+
 bool sn_path_open_late(struct sn_fabric *fabric, const struct sn_pkt *pkt)
 {
 	struct sn_nic *dst = &fabric->nic[pkt->dst_host][pkt->dst_nic];

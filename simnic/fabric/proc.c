@@ -21,6 +21,8 @@
 #include "simnic/fabric/packet.h"
 #include "simnic/fabric/proc.h"
 
+#define LIFE_SHIFT 22 /* bits of a process id */
+
 /* The state and the start time in clock ticks that such a file tells; 'X': it is gone. */
 static char stat_read(const char *path, unsigned long long *start)
 {
@@ -82,6 +84,18 @@ static bool device_lives(const struct sn_proc *proc)
 	int32_t device = atomic_load(&proc->device_pid);
 
 	return device > 0 && process_start_time(device) == atomic_load(&proc->device_start);
+}
+
+uint64_t sn_proc_life(const struct sn_proc *proc)
+{
+	return atomic_load(&proc->start_time) << LIFE_SHIFT ^ (uint64_t)atomic_load(&proc->pid);
+}
+
+bool sn_proc_lives(const struct sn_proc *proc)
+{
+	int32_t pid = atomic_load(&proc->pid);
+
+	return pid > 0 && process_start_time(pid) == atomic_load(&proc->start_time);
 }
 
 bool sn_proc_runs(int32_t pid)
@@ -155,6 +169,7 @@ static void slot_reap(struct sn_fabric *fabric, uint32_t slot)
 	qpns_free(fabric, slot);
 	staging_free(proc);
 	sn_held_forget(fabric, slot);
+	sn_cm_bind_forget(fabric, slot);
 	atomic_store(&proc->device_pid, 0);
 	atomic_store(&proc->start_time, 0);
 	atomic_store(&proc->pid, 0);

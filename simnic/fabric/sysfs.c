@@ -354,21 +354,33 @@ static void tree_links(struct tree *tree, const struct sn_fabric *fabric, const 
 	put_link(tree, link, target);
 }
 
+static void tree_rdma_cm(struct tree *tree, const struct sn_fabric *fabric, uint32_t host)
+{
+	tree_host(tree, fabric, host);
+	put(tree, "sys/class/misc/rdma_cm/abi_version", "4");
+	put(tree, "sys/class/misc/rdma_cm/dev", "10:122");
+	put(tree, "dev/infiniband/rdma_cm", "simnic");
+}
+
+static void tree_nic(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
+{
+	tree_pci(tree, fabric, nic);
+	tree_netdev(tree, fabric, nic);
+	tree_ibdev(tree, fabric, nic);
+	tree_uverbs(tree, fabric, nic);
+	tree_links(tree, fabric, nic);
+}
+
 int sn_sysfs_create(const struct sn_fabric *fabric)
 {
 	struct tree tree = { .err = 0 };
 
 	/* Last first: tmpfs lists the newest entry first, and tools take the first device. */
-	for (uint32_t host = 0; host < fabric->n_hosts; host++)
-		for (uint32_t n = fabric->n_nics; n-- > 0;) {
-			const struct sn_nic *nic = &fabric->nic[host][n];
-
-			tree_pci(&tree, fabric, nic);
-			tree_netdev(&tree, fabric, nic);
-			tree_ibdev(&tree, fabric, nic);
-			tree_uverbs(&tree, fabric, nic);
-			tree_links(&tree, fabric, nic);
-		}
+	for (uint32_t host = 0; host < fabric->n_hosts; host++) {
+		tree_rdma_cm(&tree, fabric, host);
+		for (uint32_t n = fabric->n_nics; n-- > 0;)
+			tree_nic(&tree, fabric, &fabric->nic[host][n]);
+	}
 	return tree.err;
 }
 

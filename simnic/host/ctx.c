@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "simnic/cm/cm.h"
 #include "simnic/device/device.h"
 #include "simnic/fabric/check.h"
 #include "simnic/fabric/fabric.h"
@@ -55,6 +56,7 @@ static void fork_child(void)
 		atomic_store_explicit(&by_fd[fd], NULL, memory_order_relaxed);
 	device_started = false;
 	sn_device_forget_after_fork();
+	sn_cm_forget_after_fork();
 }
 
 static void fork_prepare(void)
@@ -192,6 +194,16 @@ int sn_ctx_open(unsigned int minor)
 		sn_real()->close(ctx->fd);
 	free(ctx);
 	return err;
+}
+
+int sn_host_cm_open(void)
+{
+	int err;
+
+	pthread_mutex_lock(&table_lock);
+	err = device_start_locked();
+	pthread_mutex_unlock(&table_lock);
+	return err ? err : sn_cm_open(fabric, host_number);
 }
 
 struct sn_ctx *sn_ctx_get(int fd)

@@ -47,6 +47,7 @@ int sn_host_init(void); /* attaches to the fabric named in the environment; 0 = 
 struct sn_fabric *sn_host_fabric(void);
 uint32_t sn_host_number(void);
 
+int sn_host_cm_open(void);	     /* opens rdma_cm; returns the new fd or -errno */
 int sn_ctx_open(unsigned int minor); /* returns the new fd or -errno */
 struct sn_ctx *sn_ctx_get(int fd);   /* NULL: not ours. Takes a reference. */
 void sn_ctx_put(struct sn_ctx *ctx);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Interposers for calls on an opened NIC: ioctl, mmap, close, fcntl; and for RDMA netlink. */
+/*
+ * Interposers for calls on an opened NIC or rdma_cm: ioctl, mmap, write, close, fcntl; and for RDMA
+ * netlink.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
@@ -10,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "simnic/cm/cm.h"
 #include "simnic/host/ctx.h"
 #include "simnic/host/real.h"
 #include "simnic/host/uverbs.h"
@@ -102,10 +106,28 @@ EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t 
 	return mem;
 }
 
+/* The commands of rdma_cm are written. */
+EXPORT ssize_t write(int fd, const void *buf, size_t n)
+{
+	ssize_t ret;
+
+	if (!sn_cm_is(fd))
+		return sn_real()->write(fd, buf, n);
+	ret = sn_cm_write(fd, buf, n);
+	return ret < 0 ? result((int)ret) : ret;
+}
+
 EXPORT int close(int fd)
 {
 	sn_fd_close(fd);
+	sn_cm_closed(fd);
 	return sn_real()->close(fd);
+}
+
+static void duplicated(int fd, int number)
+{
+	sn_fd_duplicated(fd, number);
+	sn_cm_duplicated(fd, number);
 }
 
 /* A second number is a NIC, too. All other commands are passed on, whatever their argument is. */
@@ -120,7 +142,7 @@ EXPORT int fcntl(int fd, int command, ...)
 	va_end(args);
 	ret = sn_real()->fcntl(fd, command, arg);
 	if (ret >= 0 && (command == F_DUPFD || command == F_DUPFD_CLOEXEC))
-		sn_fd_duplicated(fd, ret);
+		duplicated(fd, ret);
 	return ret;
 }
 

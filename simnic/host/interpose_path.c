@@ -14,6 +14,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "simnic/cm/cm.h"
 #include "simnic/host/counters.h"
 #include "simnic/host/ctx.h"
 #include "simnic/host/path.h"
@@ -34,11 +35,14 @@ static int open_at(int dir, const char *path, int flags, mode_t mode)
 	unsigned int minor;
 	int fd;
 
-	if (!sn_path_uverbs(path, &minor)) {
+	if (sn_path_rdma_cm(path)) {
+		fd = sn_host_cm_open();
+	} else if (sn_path_uverbs(path, &minor)) {
+		fd = sn_ctx_open(minor);
+	} else {
 		fd = sn_real()->openat(dir, MAP_PATH(path), flags, mode);
 		return counter ? sn_counters_open(fd) : fd;
 	}
-	fd = sn_ctx_open(minor);
 	if (fd >= 0)
 		return fd;
 	errno = -fd;
@@ -116,11 +120,24 @@ EXPORT int scandir(const char *restrict path, struct dirent ***restrict list,
 }
 
 /* The device nodes are plain files in the tree; programs check type and number. */
-static int as_device(struct stat *st, unsigned int minor)
+static int as_device(struct stat *st, dev_t number)
 {
 	st->st_mode = S_IFCHR | 0666;
-	st->st_rdev = makedev(231, 192 + minor);
+	st->st_rdev = number;
 	return 0;
+}
+
+#define UVERBS_DEV(minor) makedev(231, 192 + (minor))
+#define RDMA_CM_DEV	  makedev(10, 122) /* of a kernel: any free number */
+
+/* Corrects what was found of a path. */
+static int as_named(const char *path, struct stat *st)
+{
+	unsigned int minor;
+
+	if (sn_path_rdma_cm(path))
+		return as_device(st, RDMA_CM_DEV);
+	return sn_path_uverbs(path, &minor) ? as_device(st, UVERBS_DEV(minor)) : 0;
 }
 
 /*
@@ -129,18 +146,16 @@ static int as_device(struct stat *st, unsigned int minor)
  */
 static int stat_path(const char *path, struct stat *st)
 {
-	unsigned int minor;
 	int ret = sn_real()->stat(MAP_PATH(path), st);
 
-	return !ret && sn_path_uverbs(path, &minor) ? as_device(st, minor) : ret;
+	return ret ? ret : as_named(path, st);
 }
 
 static int lstat_path(const char *path, struct stat *st)
 {
-	unsigned int minor;
 	int ret = sn_real()->lstat(MAP_PATH(path), st);
 
-	return !ret && sn_path_uverbs(path, &minor) ? as_device(st, minor) : ret;
+	return ret ? ret : as_named(path, st);
 }
 
 static int fstat_fd(int fd, struct stat *st)
@@ -149,21 +164,20 @@ static int fstat_fd(int fd, struct stat *st)
 	int ret = sn_real()->fstat(fd, st);
 
 	if (ctx) {
-		as_device(st, ctx->nic->uverbs_minor);
+		as_device(st, UVERBS_DEV(ctx->nic->uverbs_minor));
 		sn_ctx_put(ctx);
 	}
-	return ret;
+	return !ret && sn_cm_is(fd) ? as_device(st, RDMA_CM_DEV) : ret;
 }
 
 static int stat_at(int dir, const char *path, struct stat *st, int flags)
 {
-	unsigned int minor;
 	int ret;
 
 	if (!*path && flags & AT_EMPTY_PATH)
 		return fstat_fd(dir, st);
 	ret = sn_real()->fstatat(dir, MAP_PATH(path), st, flags);
-	return !ret && sn_path_uverbs(path, &minor) ? as_device(st, minor) : ret;
+	return ret ? ret : as_named(path, st);
 }
 
 EXPORT int stat(const char *restrict path, struct stat *restrict st)

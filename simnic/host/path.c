@@ -24,7 +24,8 @@ static bool is_ours(const char *path)
 		return below(path, "/proc/net/vlan");
 	return below(path, "/sys/class/infiniband") || below(path, "/sys/class/infiniband_verbs") ||
 	       below(path, "/sys/class/infiniband_mad") ||
-	       below(path, "/sys/class/infiniband_cm") || below(path, "/dev/infiniband");
+	       below(path, "/sys/class/infiniband_cm") || below(path, "/sys/class/misc/rdma_cm") ||
+	       below(path, "/dev/infiniband");
 }
 
 const char *sn_path_map(const char *path, char *buf, size_t len)
@@ -49,4 +50,9 @@ bool sn_path_uverbs(const char *path, unsigned int *minor)
 		return false;
 	*minor = strtoul(path + n, &end, 10);
 	return !*end && *minor < sn_host_fabric()->n_nics;
+}
+
+bool sn_path_rdma_cm(const char *path)
+{
+	return path && !strcmp(path, "/dev/infiniband/rdma_cm") && !sn_host_init();
 }

@@ -26,6 +26,7 @@ static void resolve(void)
 	real.faccessat = dlsym(RTLD_NEXT, "faccessat");
 	real.ioctl = dlsym(RTLD_NEXT, "ioctl");
 	real.mmap = dlsym(RTLD_NEXT, "mmap");
+	real.write = dlsym(RTLD_NEXT, "write");
 	real.close = dlsym(RTLD_NEXT, "close");
 	real.fcntl = dlsym(RTLD_NEXT, "fcntl");
 	real.socket = dlsym(RTLD_NEXT, "socket");

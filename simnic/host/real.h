@@ -29,6 +29,7 @@ struct sn_real {
 	int (*faccessat)(int dir, const char *path, int mode, int flags);
 	int (*ioctl)(int fd, unsigned long request, ...);
 	void *(*mmap)(void *addr, size_t length, int prot, int flags, int fd, off_t offset);
+	ssize_t (*write)(int fd, const void *buf, size_t n);
 	int (*close)(int fd);
 	int (*fcntl)(int fd, int command, ...);
 	int (*socket)(int domain, int type, int protocol);

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Files by file descriptor, and the guest's part of the device. */
+#include "simnic/cm/cm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <rdma/rdma_user_cm.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "simnic/cm/command.h"
+#include "simnic/cm/connect.h"
+#include "simnic/cm/file.h"
+#include "simnic/cm/gone.h"
+#include "simnic/cm/id.h"
+#include "simnic/cm/retry.h"
+#include "simnic/device/device.h"
+#include "simnic/fabric/check.h"
+
+#define MAX_FDS 65536
+
+/* Changed with the lock held. Read without it as a hint only. */
+static _Atomic(struct sn_cm_file *) by_fd[MAX_FDS];
+static struct sn_cm_file foreign; /* stands for a file of the process that forked this one */
+
+/* ---- the guest ------------------------------------------------------------------------------ */
+
+static bool guest_run(uint64_t now_ns)
+{
+	bool gone = sn_cm_gone_run(now_ns);
+
+	return sn_cm_retry_run(now_ns) || gone;
+}
+
+static uint64_t guest_next_ns(void)
+{
+	uint64_t look = sn_cm_gone_next_ns();
+
+	return look < sn_cm.due_ns ? look : sn_cm.due_ns;
+}
+
+static int start(struct sn_fabric *fabric, uint32_t host)
+{
+	static const struct sn_device_guest guest = { guest_run, guest_next_ns, sn_cm_receive };
+	uint32_t slot;
+	int err;
+
+	sn_lock();
+	if (sn_cm.fabric) {
+		sn_unlock();
+		return 0;
+	}
+	sn_cm.host = host;
+	sn_cm.fabric = fabric;
+	sn_unlock();
+	err = sn_device_take_guest(&guest, &slot);
+	sn_lock();
+	if (err)
+		sn_cm.fabric = NULL;
+	else
+		sn_cm.slot = slot;
+	sn_unlock();
+	return err;
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+int sn_cm_open(struct sn_fabric *fabric, uint32_t host)
+{
+	struct sn_cm_file *file;
+	int err = start(fabric, host), fd = -1;
+
+	if (err)
+		return err;
+	sn_lock();
+	err = sn_cm_file_make(&file);
+	if (!err) {
+		fd = file->app_fd;
+		if (fd >= MAX_FDS)
+			err = -EMFILE;
+		else
+			atomic_store(&by_fd[fd], file);
+		if (err)
+			sn_cm_file_free(file);
+	}
+	sn_unlock();
+	if (err && fd >= 0)
+		close(fd);
+	return err ? err : fd;
+}
+
+static struct sn_cm_file *hint(int fd)
+{
+	return fd < 0 || fd >= MAX_FDS ? NULL
+				       : atomic_load_explicit(&by_fd[fd], memory_order_relaxed);
+}
+
+bool sn_cm_is(int fd)
+{
+	return hint(fd) != NULL;
+}
+
+int sn_cm_file_of(int fd, struct sn_cm_file **out)
+{
+	*out = fd < 0 || fd >= MAX_FDS ? NULL : atomic_load(&by_fd[fd]);
+	if (!*out)
+		return fcntl(fd, F_GETFD) < 0 ? -ENOENT : -EINVAL;
+	return *out == &foreign ? -EACCES : 0;
+}
+
+/* Ends a file that nobody has open any more, as soon as its last command is over. */
+static void file_put(struct sn_cm_file *file)
+{
+	struct sn_cm_id *id;
+	uint32_t handle = 0;
+
+	if (file->numbers || file->users)
+		return;
+	for (id = sn_cm_id_next(0); id; id = sn_cm_id_next(handle + 1)) {
+		handle = id->handle;
+		if (id->file == file)
+			sn_cm_id_destroy(id);
+	}
+	sn_cm_file_free(file);
+}
+
+void sn_cm_closed(int fd)
+{
+	struct sn_cm_file *file;
+
+	if (!hint(fd))
+		return;
+	sn_lock();
+	file = atomic_exchange(&by_fd[fd], NULL);
+	if (file && file != &foreign) {
+		SN_ASSERT(file->numbers);
+		file->numbers--;
+		file_put(file);
+	}
+	sn_unlock();
+}
+
+void sn_cm_duplicated(int fd, int number)
+{
+	struct sn_cm_file *file;
+
+	if (!hint(fd) || number < 0 || number >= MAX_FDS)
+		return;
+	sn_lock();
+	file = atomic_load(&by_fd[fd]);
+	atomic_store(&by_fd[number], file);
+	if (file && file != &foreign)
+		file->numbers++;
+	sn_unlock();
+}
+
+void sn_cm_forget_after_fork(void)
+{
+	for (int fd = 0; fd < MAX_FDS; fd++)
+		if (atomic_load_explicit(&by_fd[fd], memory_order_relaxed))
+			atomic_store_explicit(&by_fd[fd], &foreign, memory_order_relaxed);
+	sn_cm_ids_forget();
+	sn_cm_files_forget();
+	sn_cm_gone_forget();
+}
+
+/* ---- what is written ------------------------------------------------------------------------ */
+
+/* Waits for an event in the program's own file, whose flags say whether at all. */
+static int await_event(int fd)
+{
+	char byte;
+
+	if (recv(fd, &byte, 1, MSG_PEEK) < 0)
+		return -errno;
+	return 0;
+}
+
+static int get_event(struct sn_cm_file *file, int fd, const struct rdma_ucm_cmd_hdr *hdr,
+		     const void *in)
+{
+	int err;
+
+	for (;;) {
+		sn_lock();
+		err = sn_cm_get_event(file, hdr, in);
+		sn_unlock();
+		if (err != -EAGAIN)
+			return err;
+		err = await_event(fd);
+		if (err)
+			return err;
+	}
+}
+
+static int run(struct sn_cm_file *file, int fd, const struct rdma_ucm_cmd_hdr *hdr, const void *in)
+{
+	int err;
+
+	if (hdr->cmd == RDMA_USER_CM_CMD_GET_EVENT)
+		return get_event(file, fd, hdr, in);
+	sn_lock();
+	err = sn_cm_command(file, hdr, in);
+	sn_unlock();
+	return err;
+}
+
+static int file_get(int fd, struct sn_cm_file **out)
+{
+	int err;
+
+	sn_lock();
+	err = sn_cm_file_of(fd, out);
+	if (!err)
+		(*out)->users++;
+	sn_unlock();
+	return err && err != -EACCES ? -EBADF : err;
+}
+
+ssize_t sn_cm_write(int fd, const void *command, size_t len)
+{
+	struct rdma_ucm_cmd_hdr hdr;
+	struct sn_cm_file *file;
+	int err = file_get(fd, &file);
+
+	if (err)
+		return err;
+	if (len >= sizeof(hdr))
+		memcpy(&hdr, command, sizeof(hdr));
+	if (len < sizeof(hdr) || hdr.in + sizeof(hdr) > len)
+		err = -EINVAL;
+	else
+		err = run(file, fd, &hdr, (const char *)command + sizeof(hdr));
+	sn_lock();
+	file->users--;
+	file_put(file);
+	sn_unlock();
+	return err ? err : (ssize_t)len;
+}
