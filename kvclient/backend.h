@@ -65,7 +65,4 @@ void kv_op_fail(struct kv *kv, struct kv_op *op, int rc, const char *fmt, ...)
 struct kv *kv_redis_new(const struct kv_url *url, const char *password_file);
 struct kv *kv_lmdb_new(const struct kv_url *url, const struct kv_lmdb_limits *limits);
 
-/* redis_tls.c: true if SHIFT was built with the SSL part of hiredis, so that rediss:// can work. */
-bool kv_tls_known(void);
-
 #endif

@@ -8,8 +8,12 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "kvclient/dl.h"
@@ -94,23 +98,57 @@ static void *dl_open(const char *soname, int flags)
 	return handle;
 }
 
-int kv_dl_share(const char *soname)
+static int dl_names(void *handle, const char *const *names, void **slots)
 {
-	return dl_open(soname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD) ? 0 : -ENOENT;
-}
-
-int kv_dl_load(const char *soname, const char *const *names, void **slots)
-{
-	void *handle = dl_open(soname, kv_dl_flags());
-
-	if (!handle)
-		return -ENOENT;
 	for (; *names; names++, slots++) {
 		*slots = dlsym(handle, *names);
-		if (!*slots) {
-			dlclose(handle);
+		if (!*slots)
 			return -ENOSYS;
-		}
 	}
 	return 0;
+}
+
+int kv_dl_load(const char *const *sonames, const char *const *names, void **slots)
+{
+	void *handle;
+	int rc = -ENOENT;
+
+	for (; *sonames; sonames++) {
+		handle = dl_open(*sonames, kv_dl_flags());
+		if (!handle)
+			continue;
+		rc = dl_names(handle, names, slots);
+		if (!rc)
+			break;
+		dlclose(handle);
+	}
+	return rc;
+}
+
+/* Opens @library in modules/ of the folder in which the file of this code really is. */
+static void *dl_open_beside(const char *library)
+{
+	char real[PATH_MAX], path[PATH_MAX + 64];
+	Dl_info own;
+
+	if (!dladdr(&loading, &own) || !own.dli_fname || !realpath(own.dli_fname, real))
+		return NULL;
+	*strrchr(real, '/') = '\0';
+	snprintf(path, sizeof(path), "%s/modules/%s", real, library);
+	return dl_open(path, kv_dl_flags());
+}
+
+const void *kv_dl_own(const char *library, const char *name, char *why, size_t n)
+{
+	void *handle = dl_open(library, kv_dl_flags()), *found = NULL;
+	const char *error = handle ? NULL : dlerror();
+
+	snprintf(why, n, "%s", error ? error : "");
+	if (!handle)
+		handle = dl_open_beside(library);
+	if (handle)
+		found = dlsym(handle, name);
+	if (handle && !found)
+		snprintf(why, n, "%s", dlerror());
+	return found;
 }

@@ -3,16 +3,24 @@
 #ifndef KVCLIENT_DL_H
 #define KVCLIENT_DL_H
 
+#include <stddef.h>
+
 /*
- * kv_dl_load() - load a client library apart from the application's symbols
+ * kv_dl_load() - load a client library of the system apart from the application's symbols
+ * @sonames: NULL-terminated; the first one that is here and has all functions is taken
  * @names: NULL-terminated; the addresses go to @slots in the same order
  *
  * Returns 0, -ENOENT (no such library here) or -ENOSYS (a function is missing).
  */
-int kv_dl_load(const char *soname, const char *const *names, void **slots);
+int kv_dl_load(const char *const *sonames, const char *const *names, void **slots);
 
-/* Makes the loaded @soname visible to all, for a library that uses it without naming it. */
-int kv_dl_share(const char *soname);
+/*
+ * kv_dl_own() - a symbol of a library that SHIFT brings along
+ * @library: file name; searched by the run path, then in modules/ beside the file of this code,
+ *	as whoever loaded this code may have done so by a link in another folder
+ * @why: receives the loader's words when the call fails, @n bytes at most
+ */
+const void *kv_dl_own(const char *library, const char *name, char *why, size_t n);
 
 /*
  * Hold and release go around a call into a library that has locks of its own and does not reset

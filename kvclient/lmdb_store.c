@@ -76,9 +76,12 @@ static void __attribute__((constructor)) kv_stores_mind_forks(void)
 
 static void kv_mdb_load(void)
 {
+	/* Debian's and Alpine's; Fedora's and RHEL's; where the library has no soname. */
+	static const char *const sonames[] = { "liblmdb.so.0", "liblmdb.so.0.0.0", "liblmdb.so",
+					       NULL };
 	void *slots[sizeof(kv_mdb) / sizeof(void *)];
 
-	md_rc = kv_dl_load(KV_LMDB_SONAME, kv_mdb_names, slots);
+	md_rc = kv_dl_load(sonames, kv_mdb_names, slots);
 	if (!md_rc)
 		memcpy(&kv_mdb, slots, sizeof(kv_mdb));
 }
@@ -362,8 +365,8 @@ int kv_lmdb_enter(struct kv_lmdb *l)
 
 	pthread_once(&md_once, kv_mdb_load);
 	if (md_rc)
-		return kv_fail(&l->kv, -ELIBACC, "install %s, which lmdb: addresses need",
-			       KV_LMDB_SONAME);
+		return kv_fail(&l->kv, -ELIBACC,
+			       "install liblmdb.so.0, which lmdb: addresses need");
 	pthread_mutex_lock(&stores_lock);
 	rc = kv_lmdb_attach(l, deadline_ms);
 	if (!rc)

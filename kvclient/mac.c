@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* HMAC-SHA256 by OpenSSL's libcrypto, loaded when a job has a secret. */
+/*
+ * HMAC-SHA256 by OpenSSL's libcrypto, loaded when a job has a secret.
+ *
+ * HMAC_*() are OpenSSL 3's older way, and 1.1's only one: so one binary takes the libcrypto of
+ * either. A copy of the algorithm in here would be ours to keep fast on each CPU, and would not be
+ * the certified one where that is asked for.
+ */
+/* Their older way is meant, so nothing is to be said of it. */
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include <assert.h>
 #include <errno.h>
-#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <openssl/params.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,47 +25,50 @@ static struct {
 	__typeof__(OPENSSL_init_crypto) *init;
 	__typeof__(EVP_sha256) *sha256;
 	__typeof__(HMAC) *hmac;
-	__typeof__(EVP_MAC_fetch) *fetch;
-	__typeof__(EVP_MAC_CTX_new) *ctx_new;
-	__typeof__(EVP_MAC_CTX_free) *ctx_free;
-	__typeof__(EVP_MAC_init) *begin;
-	__typeof__(EVP_MAC_update) *update;
-	__typeof__(EVP_MAC_final) *final;
+	__typeof__(HMAC_CTX_new) *ctx_new;
+	__typeof__(HMAC_CTX_free) *ctx_free;
+	__typeof__(HMAC_Init_ex) *begin;
+	__typeof__(HMAC_Update) *update;
+	__typeof__(HMAC_Final) *final;
 } crypto;
 
 static const char *const kv_crypto_names[] = {
-	"OPENSSL_init_crypto", "EVP_sha256",   "HMAC",		 "EVP_MAC_fetch", "EVP_MAC_CTX_new",
-	"EVP_MAC_CTX_free",    "EVP_MAC_init", "EVP_MAC_update", "EVP_MAC_final", NULL,
+	"OPENSSL_init_crypto", "EVP_sha256",  "HMAC",	    "HMAC_CTX_new", "HMAC_CTX_free",
+	"HMAC_Init_ex",	       "HMAC_Update", "HMAC_Final", NULL,
 };
 
+static_assert(sizeof(crypto) / sizeof(void *) + 1 == sizeof(kv_crypto_names) / sizeof(char *),
+	      "one name a function");
+
 struct kv_mac {
-	EVP_MAC_CTX *ctx; /* begins each text with the key already hashed */
+	HMAC_CTX *ctx; /* begins each text with the key already hashed */
 };
 
 static pthread_once_t crypto_once = PTHREAD_ONCE_INIT;
 static int crypto_rc;
-static EVP_MAC *crypto_mac; /* NULL: libcrypto has no HMAC to prepare */
 
 /* No cleanup at exit: our thread may still be at work then. */
 static void kv_crypto_load(void)
 {
+	static const char *const sonames[] = { "libcrypto.so.3", "libcrypto.so.4",
+					       "libcrypto.so.1.1", NULL };
 	void *slots[sizeof(crypto) / sizeof(void *)];
 
-	crypto_rc = kv_dl_load(KV_CRYPTO_SONAME, kv_crypto_names, slots);
+	crypto_rc = kv_dl_load(sonames, kv_crypto_names, slots);
 	if (crypto_rc)
 		return;
 	memcpy(&crypto, slots, sizeof(crypto));
 	kv_fork_hold();
 	crypto.init(OPENSSL_INIT_NO_ATEXIT, NULL);
-	crypto_mac = crypto.fetch(NULL, OSSL_MAC_NAME_HMAC, NULL);
 	kv_fork_release();
 }
 
 int kv_mac_ready(struct kv *kv)
 {
 	pthread_once(&crypto_once, kv_crypto_load);
-	return crypto_rc ? kv_fail(kv, -ELIBACC, "install %s, which SHIFT_SECRET_FILE needs",
-				   KV_CRYPTO_SONAME)
+	return crypto_rc ? kv_fail(kv, -ELIBACC,
+				   "install libcrypto.so.3 or libcrypto.so.1.1, which "
+				   "SHIFT_SECRET_FILE needs")
 			 : 0;
 }
 
@@ -85,22 +95,18 @@ int kv_derive(const struct kv *kv, const char *purpose, uint8_t key[KV_MAC_LEN])
 
 static int kv_mac_key(struct kv_mac *mac, const uint8_t key[KV_MAC_LEN])
 {
-	char digest[] = "SHA256";
-	const OSSL_PARAM params[] = {
-		{ OSSL_MAC_PARAM_DIGEST, OSSL_PARAM_UTF8_STRING, digest, sizeof(digest) - 1,
-		  OSSL_PARAM_UNMODIFIED },
-		{ NULL, 0, NULL, 0, 0 },
-	};
+	bool begun;
 
-	mac->ctx = crypto.ctx_new(crypto_mac);
-	if (!mac->ctx)
-		return -ENOMEM;
-	return crypto.begin(mac->ctx, key, KV_MAC_LEN, params) ? 0 : -EIO;
+	kv_fork_hold();
+	mac->ctx = crypto.ctx_new();
+	begun = mac->ctx && crypto.begin(mac->ctx, key, KV_MAC_LEN, crypto.sha256(), NULL);
+	kv_fork_release();
+	return begun ? 0 : -EIO;
 }
 
 struct kv_mac *kv_mac_new(const uint8_t key[KV_MAC_LEN])
 {
-	struct kv_mac *mac = crypto_mac ? calloc(1, sizeof(*mac)) : NULL;
+	struct kv_mac *mac = crypto.ctx_new ? calloc(1, sizeof(*mac)) : NULL;
 
 	if (mac && kv_mac_key(mac, key)) {
 		kv_mac_free(mac);
@@ -118,10 +124,10 @@ void kv_mac_free(struct kv_mac *mac)
 
 int kv_mac_make(struct kv_mac *mac, const void *text, size_t n, uint8_t out[KV_MAC_LEN])
 {
-	size_t length = 0;
+	unsigned length = 0;
 
-	if (!crypto.begin(mac->ctx, NULL, 0, NULL) || !crypto.update(mac->ctx, text, n) ||
-	    !crypto.final(mac->ctx, out, &length, KV_MAC_LEN))
+	if (!crypto.begin(mac->ctx, NULL, 0, NULL, NULL) || !crypto.update(mac->ctx, text, n) ||
+	    !crypto.final(mac->ctx, out, &length))
 		return -EIO;
 	return length == KV_MAC_LEN ? 0 : -EIO;
 }

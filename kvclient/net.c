@@ -94,7 +94,7 @@ static int kv_net_tcp(struct kv *kv, const struct kv_address *address, uint64_t 
 	int rc, on = 1, fd = -EHOSTUNREACH;
 
 	kv_fork_hold();
-	rc = getaddrinfo(address->host, address->port, &hints, &list);
+	rc = getaddrinfo(address->place.host, address->place.port, &hints, &list);
 	kv_fork_release();
 	if (rc)
 		return kv_fail(kv, -EHOSTUNREACH, "%s", gai_strerror(rc));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Records in Redis: SET with a PX lease, GETRANGE and DEL, many in one round trip, over one
- * connection that is made when it is needed.
+ * connection that is made when it is needed. In a cluster the operations that another server has
+ * are done over a connection to that server, in a round trip of their own.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -15,6 +16,7 @@
 #include "kvclient/check.h"
 #include "kvclient/net.h"
 #include "kvclient/redis.h"
+#include "kvclient/redis_cluster.h"
 #include "kvclient/seal.h"
 
 #define KV_REDIS_MAX_ARGS 5
@@ -26,13 +28,25 @@
 #define KV_RETRY_MIN_MS 25u
 #define KV_RETRY_MAX_MS 5000u
 
+/* How often servers of a cluster may redirect a batch before it is given up. */
+#define KV_REDIRECTS_MAX 5
+
+/* The operations of one call. Server 0 is the present connection, others are the cluster's. */
+struct redis_batch {
+	struct kv_op *ops;
+	uint32_t n;
+	uint64_t deadline_ms;
+	uint8_t at[KV_RUN_MAX];	  /* server of each open operation in this round */
+	uint8_t once[KV_RUN_MAX]; /* server that takes its next try, but not its key; 0: none */
+};
+
 static struct kv_redis *to_redis(struct kv *kv)
 {
 	return (struct kv_redis *)kv;
 }
 
 /*
- * hiredis writes with write(), so a server that went away raises SIGPIPE, which ends most programs.
+ * OpenSSL writes with write(), so a server that went away raises SIGPIPE, which ends most programs.
  * The signal is blocked around a batch, and one that the batch raised is taken back.
  */
 struct kv_sigpipe {
@@ -72,33 +86,43 @@ static bool kv_redis_worth_retry(int rc)
 	return rc == -ECONNRESET || rc == -EPIPE || rc == -ENOTCONN;
 }
 
-/* Fails this operation alone. If the server is no master or not ready, others may be: leave it. */
-static void kv_redis_refused(struct kv_redis *r, struct kv_op *op, const char *text)
+/*
+ * Fails this operation alone, unless a cluster says who has its key. If the server is no master or
+ * not ready, others may be: leave it.
+ */
+static void kv_redis_refused(struct kv_redis *r, struct redis_batch *b, uint32_t i,
+			     const char *text)
 {
-	int rc = kv_redis_reply_error(text);
+	const struct kv_address *address = &r->address[r->at];
+	int rc = kv_cluster_redirect(r, b->at[i], text, &b->once[i]);
 
-	if (rc == -EROFS || rc == -EAGAIN)
-		r->leave = r->n_addresses > 1;
-	kv_op_fail(&r->kv, op, rc, "the server says: %.120s%s", text,
-		   rc == -EREMOTE ? " (Redis Cluster needs a proxy)" : "");
+	if (rc > 0)
+		return; /* still open: the next round asks there */
+	if (!rc)
+		rc = kv_redis_reply_error(text);
+	if ((rc == -EROFS || rc == -EAGAIN) && !b->at[i])
+		r->leave = r->n_addresses > 1 || *address->master;
+	kv_op_fail(&r->kv, &b->ops[i], rc, "the server says: %.120s", text);
 }
 
-static void kv_redis_answer(struct kv_redis *r, struct kv_op *op, const redisReply *reply)
+static void kv_redis_answer(struct kv_redis *r, struct redis_batch *b, uint32_t i,
+			    const struct kv_reply *reply)
 {
-	if (reply->type == REDIS_REPLY_ERROR)
-		kv_redis_refused(r, op, reply->str);
+	struct kv_op *op = &b->ops[i];
+
+	if (reply->type == KV_REPLY_ERROR)
+		kv_redis_refused(r, b, i, reply->text);
 	else if (op->type != KV_OP_GET)
 		op->ret = 0;
-	else if (reply->type == REDIS_REPLY_NIL ||
-		 (reply->type == REDIS_REPLY_STRING && !reply->len))
+	else if (reply->type == KV_REPLY_NIL || (reply->type == KV_REPLY_STRING && !reply->len))
 		kv_op_fail(&r->kv, op, -ENOENT, "no such record");
-	else if (reply->type != REDIS_REPLY_STRING)
+	else if (reply->type != KV_REPLY_STRING)
 		kv_op_fail(&r->kv, op, -EPROTO, "the reply is not a string");
 	else
-		kv_op_take(&r->kv, op, reply->str, reply->len);
+		kv_op_take(&r->kv, op, reply->text, reply->len);
 }
 
-static int kv_redis_append_put(struct kv_redis *r, struct kv_op *op)
+static int kv_redis_append_put(struct kv_redis *r, struct kv_link *link, struct kv_op *op)
 {
 	const char *argv[KV_REDIS_MAX_ARGS] = { "SET", op->key, NULL, "PX", NULL };
 	size_t len[KV_REDIS_MAX_ARGS] = { 3, strlen(op->key), 0, 2, 0 };
@@ -112,11 +136,11 @@ static int kv_redis_append_put(struct kv_redis *r, struct kv_op *op)
 	argv[2] = (const char *)sealed;
 	len[4] = (size_t)snprintf(lease, sizeof(lease), "%u", op->lease_ms);
 	argv[4] = lease;
-	return kv_redis_append(r, 5, argv, len);
+	return kv_link_append(&r->kv, link, 5, argv, len);
 }
 
 /* GETRANGE, as anyone who can write the key may have put half a gigabyte there. */
-static int kv_redis_append_get(struct kv_redis *r, const struct kv_op *op)
+static int kv_redis_append_get(struct kv_redis *r, struct kv_link *link, const struct kv_op *op)
 {
 	const char *argv[] = { "GETRANGE", op->key, "0", NULL };
 	size_t len[] = { 8, strlen(op->key), 1, 0 };
@@ -124,45 +148,174 @@ static int kv_redis_append_get(struct kv_redis *r, const struct kv_op *op)
 
 	len[3] = (size_t)snprintf(last, sizeof(last), "%u", KV_SEALED_MAX);
 	argv[3] = last;
-	return kv_redis_append(r, 4, argv, len);
+	return kv_link_append(&r->kv, link, 4, argv, len);
 }
 
-static int kv_redis_append_op(struct kv_redis *r, struct kv_op *op)
+static int kv_redis_append_op(struct kv_redis *r, struct kv_link *link, struct kv_op *op)
 {
 	const char *argv[] = { "DEL", op->key };
 	const size_t len[] = { 3, strlen(op->key) };
 
 	switch (op->type) {
-	case KV_OP_PUT: return kv_redis_append_put(r, op);
-	case KV_OP_GET: return kv_redis_append_get(r, op);
-	case KV_OP_DEL: return kv_redis_append(r, 2, argv, len);
+	case KV_OP_PUT: return kv_redis_append_put(r, link, op);
+	case KV_OP_GET: return kv_redis_append_get(r, link, op);
+	case KV_OP_DEL: return kv_link_append(&r->kv, link, 2, argv, len);
 	}
 	return -EINVAL;
 }
 
-/* All open operations on the present connection. */
-static int kv_redis_batch(struct kv_redis *r, struct kv_op *ops, uint32_t n)
+/* ---- one server's operations ---------------------------------------------------------------- */
+
+static bool batch_is_of(const struct redis_batch *b, uint32_t i, uint8_t server)
 {
-	uint64_t deadline_ms = kv_now_ms() + r->kv.timeout_ms;
-	redisReply *reply;
-	uint32_t i;
+	return b->ops[i].ret == KV_OP_OPEN && b->at[i] == server;
+}
+
+static int batch_send(struct kv_redis *r, struct redis_batch *b, struct kv_link *link,
+		      uint8_t server)
+{
+	const char *asking = "ASKING";
+	const size_t len = 6;
 	int rc = 0;
 
-	for (i = 0; i < n && !rc; i++)
-		if (ops[i].ret == KV_OP_OPEN)
-			rc = kv_redis_append_op(r, &ops[i]);
+	for (uint32_t i = 0; i < b->n && !rc; i++) {
+		if (!batch_is_of(b, i, server))
+			continue;
+		if (b->once[i])
+			rc = kv_link_append(&r->kv, link, 1, &asking, &len);
+		if (!rc)
+			rc = kv_redis_append_op(r, link, &b->ops[i]);
+	}
+	return rc;
+}
+
+/* The reply of an operation, behind that of its ASKING, if it had one. */
+static int batch_reply(struct kv_redis *r, struct redis_batch *b, struct kv_link *link, uint32_t i,
+		       struct kv_reply **reply)
+{
+	int rc = 0;
+
+	if (b->once[i])
+		rc = kv_link_next(&r->kv, link, b->deadline_ms, 0, reply);
+	if (b->once[i] && !rc)
+		link->resp->free_reply(*reply);
+	b->once[i] = 0;
+	return rc ? rc : kv_link_next(&r->kv, link, b->deadline_ms, 0, reply);
+}
+
+static int batch_receive(struct kv_redis *r, struct redis_batch *b, struct kv_link *link,
+			 uint8_t server)
+{
+	struct kv_reply *reply;
+	int rc;
+
+	for (uint32_t i = 0; i < b->n; i++) {
+		if (!batch_is_of(b, i, server))
+			continue;
+		rc = batch_reply(r, b, link, i, &reply);
+		if (rc)
+			return rc;
+		kv_redis_answer(r, b, i, reply);
+		link->resp->free_reply(reply);
+	}
+	return 0;
+}
+
+static int batch_exchange(struct kv_redis *r, struct redis_batch *b, struct kv_link *link,
+			  uint8_t server)
+{
+	int rc = batch_send(r, b, link, server);
+
+	return rc ? rc : batch_receive(r, b, link, server);
+}
+
+/*
+ * Another server of the cluster. Its failure is that of its own operations; where an idle
+ * connection turns out to be closed they stay open.
+ */
+static void batch_elsewhere(struct kv_redis *r, struct redis_batch *b, uint8_t server)
+{
+	uint32_t contacts = r->kv.contacts;
+	struct kv_link *link;
+	int rc;
+
+	rc = kv_cluster_link(r, server, b->deadline_ms, &link);
+	if (!rc)
+		rc = batch_exchange(r, b, link, server);
+	if (!rc)
+		return;
+	if (contacts == r->kv.contacts && kv_redis_worth_retry(rc)) {
+		kv_cluster_drop(r, server, 0);
+		r->kv.err_rc = 0;
+		return;
+	}
+	kv_cluster_drop(r, server, rc);
+	for (uint32_t i = 0; i < b->n; i++)
+		if (batch_is_of(b, i, server))
+			kv_op_fail(&r->kv, &b->ops[i], rc, "no answer: %s", strerror(-rc));
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+/* Says who is to do each open operation. Returns the highest server; -1: nothing is open. */
+static int batch_assign(const struct kv_redis *r, struct redis_batch *b)
+{
+	int highest = -1;
+
+	for (uint32_t i = 0; i < b->n; i++) {
+		if (b->ops[i].ret != KV_OP_OPEN)
+			continue;
+		b->at[i] = b->once[i] ? b->once[i] : kv_cluster_server(r->cluster, b->ops[i].key);
+		if (b->at[i] > highest)
+			highest = b->at[i];
+	}
+	return highest;
+}
+
+static bool batch_any_of(const struct redis_batch *b, uint8_t server)
+{
+	for (uint32_t i = 0; i < b->n; i++)
+		if (batch_is_of(b, i, server))
+			return true;
+	return false;
+}
+
+/* Returns the failure of the present connection, which is closed then. */
+static int batch_round(struct kv_redis *r, struct redis_batch *b, int highest)
+{
+	int rc = 0;
+
+	if (batch_any_of(b, 0))
+		rc = batch_exchange(r, b, r->link, 0);
+	for (int server = 1; server <= highest && !rc; server++)
+		if (batch_any_of(b, (uint8_t)server))
+			batch_elsewhere(r, b, (uint8_t)server);
 	if (rc)
 		kv_redis_disconnect(r); /* drops commands that were appended and never written */
-	for (i = 0; i < n && !rc; i++) {
-		if (ops[i].ret != KV_OP_OPEN)
-			continue;
-		rc = kv_redis_next(r, deadline_ms, &reply);
-		if (rc)
-			break;
-		kv_redis_answer(r, &ops[i], reply);
-		KV_ASSERT(ops[i].ret != KV_OP_OPEN);
-		kv_hiredis.free_reply(reply);
+	kv_redis_name(r);
+	return rc;
+}
+
+static int kv_redis_batch(struct kv_redis *r, struct kv_op *ops, uint32_t n)
+{
+	struct redis_batch b = {
+		.ops = ops,
+		.n = n,
+		.deadline_ms = kv_now_ms() + r->kv.timeout_ms,
+	};
+	int highest, rc = 0;
+
+	KV_ASSERT(n <= KV_RUN_MAX);
+	for (int round = 0; round <= KV_REDIRECTS_MAX && !rc; round++) {
+		highest = batch_assign(r, &b);
+		if (highest < 0)
+			return 0;
+		rc = batch_round(r, &b, highest);
 	}
+	for (uint32_t i = 0; i < n && !rc; i++)
+		if (ops[i].ret == KV_OP_OPEN)
+			kv_op_fail(&r->kv, &ops[i], -EREMOTE,
+				   "servers of the cluster name each other for this key");
 	return rc;
 }
 
@@ -171,8 +324,15 @@ static int kv_redis_try(struct kv_redis *r, struct kv_op *ops, uint32_t n)
 {
 	const char *argv[] = { "PING" };
 	const size_t len[] = { 4 };
+	int rc;
 
-	return ops ? kv_redis_batch(r, ops, n) : kv_redis_call(r, 1, argv, len, kv_redis_any_reply);
+	if (ops)
+		return kv_redis_batch(r, ops, n);
+	rc = kv_link_call(&r->kv, r->link, kv_now_ms() + r->kv.timeout_ms, 1, argv, len,
+			  kv_redis_any_reply);
+	if (r->link->lost)
+		kv_redis_disconnect(r);
+	return rc;
 }
 
 static int kv_redis_once(struct kv_redis *r, struct kv_op *ops, uint32_t n)
@@ -182,7 +342,7 @@ static int kv_redis_once(struct kv_redis *r, struct kv_op *ops, uint32_t n)
 
 	kv_redis_leave_parents(r);
 	kv_redis_go_home(r);
-	fresh = !r->ctx;
+	fresh = !r->link;
 	rc = fresh ? kv_redis_connect(r) : 0;
 	if (!rc)
 		rc = kv_redis_try(r, ops, n);
@@ -191,7 +351,7 @@ static int kv_redis_once(struct kv_redis *r, struct kv_op *ops, uint32_t n)
 		if (!rc)
 			rc = kv_redis_try(r, ops, n);
 	}
-	if (r->leave && r->ctx) {
+	if (r->leave && r->link) {
 		r->first = (r->at + 1) % r->n_addresses;
 		kv_redis_disconnect(r);
 	}
@@ -249,6 +409,7 @@ static void kv_redis_close(struct kv *kv)
 	struct kv_redis *r = to_redis(kv);
 
 	kv_redis_disconnect(r);
+	kv_cluster_free(r->cluster);
 	explicit_bzero(r->address, r->n_addresses * sizeof(r->address[0]));
 	free(r->password_file);
 	free(r);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The seam between redis.c, which does operations, and redis_conn.c, which keeps the connection. */
+/*
+ * The seam between redis.c, which does operations, redis_conn.c, which chooses the server among the
+ * addresses, and redis_cluster.c, which follows a cluster to its other servers.
+ */
 #ifndef KVCLIENT_REDIS_H
 #define KVCLIENT_REDIS_H
 
-#include <hiredis/hiredis.h>
-
 #include "kvclient/backend.h"
+#include "kvclient/redis_link.h"
 #include "kvclient/url.h"
 
 /*
@@ -14,16 +16,18 @@
  */
 #define KV_HOME_MS 30000u
 
+struct kv_cluster;
+
 /* A handle, and its connection. */
 struct kv_redis {
 	struct kv kv;
 	char *password_file;
-	redisContext *ctx;
-	bool unsent; /* hiredis holds commands that are not written yet */
+	struct kv_link *link;	    /* present connection; NULL: none */
+	struct kv_cluster *cluster; /* NULL: no server has redirected us yet */
 	bool leave;  /* the server cannot serve us: the next connection begins behind it */
-	pid_t pid;
-	unsigned at; /* the address of ctx */
+	unsigned at; /* the address of link */
 	unsigned first;
+	struct kv_place place; /* of link: differs from the address behind a Sentinel */
 	uint64_t home_at_ms;
 	unsigned n_failed; /* calls in a row */
 	uint64_t retry_at_ms;
@@ -33,37 +37,26 @@ struct kv_redis {
 	struct kv_address address[];
 };
 
-/* The functions of hiredis that are used, in the order of kv_hiredis_names. */
-struct kv_hiredis {
-	__typeof__(redisConnectFd) *connect_fd;
-	__typeof__(redisAppendCommandArgv) *append;
-	__typeof__(redisBufferWrite) *write;
-	__typeof__(redisBufferRead) *read;
-	__typeof__(redisGetReplyFromReader) *parse;
-	__typeof__(redisFree) *free;
-	__typeof__(freeReplyObject) *free_reply;
-};
-extern struct kv_hiredis kv_hiredis;
-
 /* Connects to any of the addresses, each with its share of the time. */
 int kv_redis_connect(struct kv_redis *r);
 void kv_redis_disconnect(struct kv_redis *r);
 /* The present connection is kept unless an earlier address is there. */
 void kv_redis_go_home(struct kv_redis *r);
-/* The parent's connection would mix both processes' replies; this side only closes its copy. */
+/* The parent's connections would mix both processes' replies; this side only closes its copies. */
 void kv_redis_leave_parents(struct kv_redis *r);
-/* Names the present address in the handle. */
+/* Names the present server in the handle. */
 void kv_redis_name(struct kv_redis *r);
+/* Names another one at @place for what is said of it; kv_redis_name() ends that. */
+void kv_redis_name_place(struct kv_redis *r, const struct kv_place *place);
+/* Connects to a server that others named: as the present address, but at @place. */
+int kv_redis_connect_at(struct kv_redis *r, const struct kv_place *place, uint64_t deadline_ms,
+			struct kv_link **out);
 
-int kv_redis_append(struct kv_redis *r, int argc, const char **argv, const size_t *len);
-/* Returns the next reply, error replies included. Any failure closes the connection. */
-int kv_redis_next(struct kv_redis *r, uint64_t deadline_ms, redisReply **out);
-/* Does one command on the present connection; @judge says what its reply means. */
-int kv_redis_call(struct kv_redis *r, int argc, const char **argv, const size_t *len,
-		  int (*judge)(struct kv_redis *r, const redisReply *reply));
-/* A judge for kv_redis_call() that takes any reply that is no error. */
-int kv_redis_any_reply(struct kv_redis *r, const redisReply *reply);
-/* The -errno of an error reply, by its first word; -EIO if that word is unknown. */
-int kv_redis_reply_error(const char *text);
+/*
+ * The master that the Sentinel at @address names. Returns 0, or -errno with a sentence in the
+ * handle.
+ */
+int kv_sentinel_ask(struct kv_redis *r, const struct kv_address *address, uint64_t deadline_ms,
+		    struct kv_place *out);
 
 #endif

@@ -5,6 +5,8 @@
  *	redis://[USER[:PASSWORD]@]HOST[:PORT][/DB][?OPTION=VALUE[&...]]
  *	rediss://...                                                      the same over TLS
  *	redis+unix://[USER[:PASSWORD]@]/PATH[?OPTION=VALUE[&...]]
+ *	redis+sentinel://[USER[:PASSWORD]@]HOST[:PORT]/MASTER[/DB][?OPTION=VALUE[&...]]
+ *	rediss+sentinel://...                                             the same over TLS
  *	lmdb:/PATH
  *
  * Several addresses of Redis are separated by commas. %XX stands for a byte in users, passwords and
@@ -22,6 +24,7 @@
 
 #define KV_REDIS_DB_MAX	 65535u
 #define KV_REDIS_PORT	 "6379"
+#define KV_SENTINEL_PORT "26379"
 #define KV_NUMBER_DIGITS 5
 
 struct kv_parse {
@@ -49,7 +52,7 @@ static int kv_url_bad(const struct kv_parse *p, const char *why)
 		snprintf(p->err, p->errlen,
 			 "\"%.*s%s\" is no KV address (%s): use "
 			 "redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss:// for TLS, "
-			 "redis+unix:///PATH or lmdb:/PATH",
+			 "redis+unix:///PATH, redis+sentinel:// or lmdb:/PATH",
 			 n, p->whole, more, why);
 	return -EINVAL;
 }
@@ -120,12 +123,24 @@ static bool kv_url_host_ok(const char *host, bool bracketed)
 	return true;
 }
 
+bool kv_place_set(struct kv_place *place, const char *host, const char *port)
+{
+	unsigned number;
+
+	if (strlen(host) >= sizeof(place->host) || !kv_url_host_ok(host, strchr(host, ':')))
+		return false;
+	if (!kv_url_number(port, 65535, &number) || number == 0)
+		return false;
+	strcpy(place->host, host);
+	strcpy(place->port, port);
+	return true;
+}
+
 /* "HOST", "HOST:PORT", "[HOST]" or "[HOST]:PORT". */
-static int kv_url_host(const struct kv_parse *p, char *text, struct kv_address *out)
+static int kv_url_host(const struct kv_parse *p, char *text, const char *port, struct kv_place *out)
 {
 	bool bracketed = text[0] == '[';
 	char *end = bracketed ? strchr(text, ']') : strrchr(text, ':');
-	const char *port = KV_REDIS_PORT;
 	unsigned number;
 
 	if (bracketed) {
@@ -172,6 +187,7 @@ static int kv_url_option(const struct kv_parse *p, char *text, struct kv_address
 		bool tls;
 	} paths[] = {
 		{ "password-file", out->password_file, false },
+		{ "sentinel-password-file", out->sentinel_password_file, false },
 		{ "ca", out->ca, true },
 		{ "cert", out->cert, true },
 		{ "key", out->key, true },
@@ -194,7 +210,8 @@ static int kv_url_option(const struct kv_parse *p, char *text, struct kv_address
 			return kv_url_bad(p, "the path of an option is malformed");
 		return 0;
 	}
-	return kv_url_bad(p, "the options are db, password-file, ca, cert and key");
+	return kv_url_bad(
+		p, "the options are db, password-file, sentinel-password-file, ca, cert and key");
 }
 
 static int kv_url_options(const struct kv_parse *p, char *text, struct kv_address *out)
@@ -211,37 +228,49 @@ static int kv_url_options(const struct kv_parse *p, char *text, struct kv_addres
 	return rc;
 }
 
-static int kv_url_place(const struct kv_parse *p, char *text, struct kv_address *out)
+/* Takes the name of a master off the path of a Sentinel's address. */
+static int kv_url_master(const struct kv_parse *p, char **path, struct kv_address *out)
+{
+	char *name = *path, *slash = name ? strchr(name, '/') : NULL;
+
+	if (slash)
+		*slash++ = '\0';
+	*path = slash;
+	if (!name || !*name || strlen(name) >= sizeof(out->master) || !kv_url_host_ok(name, false))
+		return kv_url_bad(p, "no master is named: redis+sentinel://HOST/MASTER");
+	strcpy(out->master, name);
+	return 0;
+}
+
+static int kv_url_place(const struct kv_parse *p, char *text, bool sentinel, struct kv_address *out)
 {
 	char *slash = strchr(text, '/');
+	int rc = 0;
 
 	if (out->transport == KV_TRANSPORT_UNIX) {
 		if (slash != text || !kv_url_decode(text, out->path, sizeof(out->path)))
 			return kv_url_bad(p, "the path of the socket is malformed");
 		return 0;
 	}
-	if (slash) {
+	if (slash)
 		*slash++ = '\0';
-		if (*slash && !kv_url_number(slash, KV_REDIS_DB_MAX, &out->db))
-			return kv_url_bad(p, "the database is not a number");
-	}
-	return kv_url_host(p, text, out);
+	if (sentinel)
+		rc = kv_url_master(p, &slash, out);
+	if (rc)
+		return rc;
+	if (slash && *slash && !kv_url_number(slash, KV_REDIS_DB_MAX, &out->db))
+		return kv_url_bad(p, "the database is not a number");
+	return kv_url_host(p, text, sentinel ? KV_SENTINEL_PORT : KV_REDIS_PORT, &out->place);
 }
 
-/* Checks the needs of TLS at once: nobody shall find out at the first fault. */
-static int kv_url_check_tls(const struct kv_parse *p, const struct kv_address *out)
+/* What is of TLS or of Sentinels alone, checked at once: nobody shall find out at a fault. */
+static int kv_url_check(const struct kv_parse *p, const struct kv_address *out)
 {
-	if (out->transport != KV_TRANSPORT_TLS)
-		return 0;
 	if (!*out->cert != !*out->key)
 		return kv_url_bad(p, "cert and key go together");
-	if (kv_tls_known())
-		return 0;
-	if (p->err && p->errlen)
-		snprintf(p->err, p->errlen,
-			 "rediss:// needs the SSL part of hiredis, which this system has not: let "
-			 "stunnel do TLS (docs/examples/stunnel.conf) and use redis:// to it");
-	return -EPROTONOSUPPORT;
+	if (*out->sentinel_password_file && !*out->master)
+		return kv_url_bad(p, "sentinel-password-file is for redis+sentinel://");
+	return 0;
 }
 
 /* Parses one address in @text, which is cut into pieces. */
@@ -250,12 +279,16 @@ static int kv_url_redis(const struct kv_parse *p, char *text, struct kv_address 
 	static const struct {
 		const char *scheme;
 		enum kv_transport transport;
+		bool sentinel;
 	} schemes[] = {
-		{ "redis://", KV_TRANSPORT_TCP },
-		{ "rediss://", KV_TRANSPORT_TLS },
-		{ "redis+unix://", KV_TRANSPORT_UNIX },
+		{ "redis://", KV_TRANSPORT_TCP, false },
+		{ "rediss://", KV_TRANSPORT_TLS, false },
+		{ "redis+unix://", KV_TRANSPORT_UNIX, false },
+		{ "redis+sentinel://", KV_TRANSPORT_TCP, true },
+		{ "rediss+sentinel://", KV_TRANSPORT_TLS, true },
 	};
 	char *rest = NULL, *options, *at;
+	bool sentinel = false;
 	int rc;
 
 	for (size_t i = 0; !rest && i < sizeof(schemes) / sizeof(schemes[0]); i++) {
@@ -265,6 +298,7 @@ static int kv_url_redis(const struct kv_parse *p, char *text, struct kv_address 
 			continue;
 		rest = text + n;
 		out->transport = schemes[i].transport;
+		sentinel = schemes[i].sentinel;
 	}
 	if (!rest)
 		return kv_url_bad(p, "unknown scheme");
@@ -279,10 +313,10 @@ static int kv_url_redis(const struct kv_parse *p, char *text, struct kv_address 
 			return rc;
 		rest = at + 1;
 	}
-	rc = kv_url_place(p, rest, out);
+	rc = kv_url_place(p, rest, sentinel, out);
 	if (!rc)
 		rc = kv_url_options(p, options, out);
-	return rc ? rc : kv_url_check_tls(p, out);
+	return rc ? rc : kv_url_check(p, out);
 }
 
 static int kv_url_lmdb(const struct kv_parse *p, const char *path, struct kv_url *out)

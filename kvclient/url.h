@@ -4,6 +4,7 @@
 #define KVCLIENT_URL_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Room behind a path for the names of the files beside it. */
@@ -28,17 +29,25 @@ enum kv_transport {
 #define KV_SOCKET_PATH_MAX 108u
 #define KV_ADDRESSES_MAX   8u
 #define KV_URL_MAX	   4096u
+#define KV_MASTER_MAX	   128u
+
+/* Where a server listens. */
+struct kv_place {
+	char host[KV_HOST_MAX];
+	char port[6];
+};
 
 /* One Redis server. Parts that the address does not name are empty strings. */
 struct kv_address {
 	enum kv_transport transport;
-	char host[KV_HOST_MAX]; /* TCP, TLS */
-	char port[6];
+	struct kv_place place;	       /* TCP, TLS */
 	char path[KV_SOCKET_PATH_MAX]; /* UNIX */
+	char master[KV_MASTER_MAX];    /* the server is a Sentinel, to be asked for this master */
 	unsigned db;
 	char user[KV_USER_MAX];
 	char password[KV_PASSWORD_MAX];
 	char password_file[KV_OPTION_PATH_MAX];
+	char sentinel_password_file[KV_OPTION_PATH_MAX];
 	char ca[KV_OPTION_PATH_MAX], cert[KV_OPTION_PATH_MAX], key[KV_OPTION_PATH_MAX]; /* TLS */
 };
 
@@ -48,6 +57,9 @@ struct kv_url {
 	struct kv_address address[KV_ADDRESSES_MAX]; /* addresses in the order of the tries */
 	char path[KV_PATH_MAX];			     /* LMDB */
 };
+
+/* A host and port by a server's word. False: they are none. */
+bool kv_place_set(struct kv_place *place, const char *host, const char *port);
 
 int kv_url_parse(const char *url, struct kv_url *out, char *err, size_t errlen);
 

@@ -44,7 +44,9 @@ static void check_url(const char *text)
 	for (unsigned i = 0; i < url.n_addresses; i++) {
 		const struct kv_address *a = &url.address[i];
 
-		CHECK(ends(a->host, sizeof(a->host)) && ends(a->port, sizeof(a->port)));
+		CHECK(ends(a->place.host, sizeof(a->place.host)));
+		CHECK(ends(a->place.port, sizeof(a->place.port)));
+		CHECK(ends(a->master, sizeof(a->master)));
 		CHECK(ends(a->user, sizeof(a->user)) && ends(a->password, sizeof(a->password)));
 		CHECK(ends(a->path, sizeof(a->path)) && a->db <= 65535);
 		CHECK((a->transport == KV_TRANSPORT_UNIX) == (*a->path == '/'));

@@ -119,6 +119,48 @@ void redis_server_start(struct redis_server *s, const char *dir, int port, const
 	redis_server_start_with(s, dir, port, more);
 }
 
+/* A Sentinel answers PING as a server does. */
+void redis_sentinel_start(struct redis_server *s, const char *dir, const char *conf)
+{
+	const char *argv[] = { "redis-server", conf, "--sentinel", "--port",	NULL,
+			       "--dir",	       dir,  "--bind",	   "127.0.0.1", NULL };
+	char text[8];
+	int rc = -1;
+
+	for (int i = 0; rc && i < PORT_TRIES; i++) {
+		s->port = kv_test_free_port();
+		snprintf(s->url, sizeof(s->url), "redis://127.0.0.1:%d", s->port);
+		snprintf(text, sizeof(text), "%d", s->port);
+		argv[4] = text;
+		s->pid = fork();
+		assert_true(s->pid >= 0);
+		if (!s->pid) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
+			execvp(argv[0], (char *const *)argv);
+			_exit(127);
+		}
+		rc = redis_server_wait(s);
+	}
+	assert_int_equal(rc, 0);
+}
+
+void redis_server_say(const struct redis_server *s, const char *command, char *said, size_t cap)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons((uint16_t)s->port) };
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	ssize_t n;
+
+	sin.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(connect(fd, (struct sockaddr *)&sin, sizeof(sin)), 0);
+	assert_int_equal(send(fd, command, strlen(command), MSG_NOSIGNAL), strlen(command));
+	assert_int_equal(send(fd, "\r\n", 2, MSG_NOSIGNAL), 2);
+	n = recv(fd, said, cap - 1, 0);
+	assert_true(n > 0);
+	said[n] = '\0';
+	close(fd);
+}
+
 void redis_server_kill(struct redis_server *s)
 {
 	kill(s->pid, SIGKILL);

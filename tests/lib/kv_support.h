@@ -37,7 +37,15 @@ void redis_server_start(struct redis_server *s, const char *dir, int port, const
 /* The same with more options of redis-server; @more ends with NULL. */
 void redis_server_start_with(struct redis_server *s, const char *dir, int port,
 			     const char *const *more);
+/* A Redis Sentinel, with @conf as its configuration (a file that it writes itself, too). */
+void redis_sentinel_start(struct redis_server *s, const char *dir, const char *conf);
 void redis_server_kill(struct redis_server *s);
+
+/*
+ * Sends a command, in words with blanks between them, and reads the first @cap - 1 bytes of what
+ * the server says, up to its first pause.
+ */
+void redis_server_say(const struct redis_server *s, const char *command, char *said, size_t cap);
 
 /* Batches of one operation; they return its result. */
 int kv_put(struct kv *kv, const char *key, const void *val, size_t len, unsigned lease_ms);

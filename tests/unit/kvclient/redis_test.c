@@ -398,7 +398,7 @@ static void count_sigpipe(int sig)
 	sigpipes++;
 }
 
-/* hiredis writes into a closed connection: SIGPIPE must not reach the application. */
+/* A closed connection is written to: SIGPIPE must not reach the application. */
 static void sigpipe_is_ours(void **state)
 {
 	struct kv *kv = open_kv(server.url, KV_TEST_TIMEOUT_MS);
@@ -554,7 +554,13 @@ static void false_servers(void **state)
 	expect_from_liar("", -ECONNRESET);
 	expect_from_liar("-LOADING in a moment\r\n", -EAGAIN);
 	expect_from_liar("-OOM no memory\r\n", -ENOSPC);
-	expect_from_liar("-MOVED 3999 127.0.0.1:6381\r\n", -EREMOTE);
+	expect_from_liar("-MOVED\r\n", -EREMOTE);
+	expect_from_liar("-MOVED 3999\r\n", -EPROTO);
+	expect_from_liar("-MOVED 16384 127.0.0.1:1\r\n", -EPROTO);
+	expect_from_liar("-MOVED 3999 127.0.0.1\r\n", -EPROTO);
+	expect_from_liar("-ASK 3999 a/b:1\r\n", -EPROTO);
+	expect_from_liar("-MOVED -1 127.0.0.1:1\r\n", -EPROTO);
+	expect_from_liar("-CLUSTERDOWN Hash slot not served\r\n", -EAGAIN);
 	expect_from_liar("-BUSY a script runs\r\n", -EAGAIN);
 	expect_from_liar("-NOAUTH who are you\r\n", -EACCES);
 	expect_from_liar("-\r\n", -EIO);

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""A Redis server that speaks nothing but TLS: through stunnel, by docs/examples/stunnel.conf, and by
-rediss:// where the installed hiredis can (elsewhere it must be refused, with the way around it).
+"""A Redis server that speaks nothing but TLS: by rediss://, and through stunnel, by docs/examples/stunnel.conf.
 
-usage: kv_tls_test.py SHIFTCTL
+usage: tls_test.py SHIFTCTL
 """
 import ctypes
 import os
@@ -69,15 +68,17 @@ def openssl(folder, *args):
 
 def certificates(folder):
     """
-    A CA, and what it signed: server (for localhost), the same until yesterday, and client; another
-    CA that signed nothing.
+    A CA, and what it signed: server (for localhost), the same until yesterday, one of another host, and
+    client; another CA that signed nothing.
     """
     for ca in ("ca", "other"):
         openssl(folder, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
                 f"/CN=SHIFT test {ca}", "-keyout", f"{ca}.key", "-out", f"{ca}.pem")
-    with open(os.path.join(folder, "ext"), "w") as f:
-        f.write("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
-    for name, days in (("server", "2"), ("expired", "-1"), ("client", "2")):
+    here, elsewhere = "DNS:localhost,IP:127.0.0.1", "DNS:redis.example.org,IP:127.0.0.7"
+    for name, days, names in (("server", "2", here), ("expired", "-1", here), ("stranger", "2", elsewhere),
+                              ("client", "2", here)):
+        with open(os.path.join(folder, "ext"), "w") as f:
+            f.write(f"subjectAltName={names}\n")
         openssl(folder, "req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout",
                 f"{name}.key", "-out", f"{name}.csr")
         openssl(folder, "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
@@ -89,13 +90,14 @@ class Tls(unittest.TestCase):
     def setUpClass(cls):
         cls.dir = tempfile.mkdtemp(prefix="shift-kv-tls-")
         certificates(cls.dir)
-        cls.port, cls.expired_port = free_port(), free_port()
+        cls.port, cls.expired_port, cls.stranger_port = free_port(), free_port(), free_port()
         cls.server = cls.start_redis(cls.port, "server")
         cls.expired = cls.start_redis(cls.expired_port, "expired")
+        cls.stranger = cls.start_redis(cls.stranger_port, "stranger")
 
     @classmethod
     def tearDownClass(cls):
-        for server in (cls.server, cls.expired):
+        for server in (cls.server, cls.expired, cls.stranger):
             server.kill()
             server.wait()
         shutil.rmtree(cls.dir)
@@ -172,10 +174,6 @@ class Tls(unittest.TestCase):
     def test_rediss(self):
         url = f"rediss://localhost:{self.port}?ca={self.at('ca.pem')}"
         own = f"&cert={self.at('client.pem')}&key={self.at('client.key')}"
-        well, said = answers(url + own)
-        if "stunnel" in said:
-            self.assertFalse(well, said)
-            self.skipTest("this hiredis has no SSL part; refused with: " + said.strip())
         well, said = answers_soon(url + own, self.server)
         self.assertTrue(well, said)
         well, said = answers(url)
@@ -189,6 +187,13 @@ class Tls(unittest.TestCase):
         well, said = answers(url.replace(str(self.port), str(self.expired_port)) + own)
         self.assertFalse(well, "a certificate of yesterday: " + said)
         self.assertIn("TLS", said)
+        self.assertIn("expired", said)
+        self.assertTrue(answers(url.replace("localhost", "127.0.0.1") + own)[0], "by the address")
+        await_listening(self.stranger_port)
+        for host in ("localhost", "127.0.0.1"):
+            well, said = answers(f"rediss://{host}:{self.stranger_port}?ca={self.at('ca.pem')}" + own)
+            self.assertFalse(well, f"another host's certificate, for {host}: {said}")
+            self.assertIn("mismatch", said)
 
 
 if __name__ == "__main__":
