@@ -11,13 +11,27 @@ static const char *const prefixes[] = { "ibv_reg_", "ibv_create_", "ibv_alloc_",
 
 /*
  * Verbs that are hooked, or harmless to miss: address handles and SRQs belong to QPs that are
- * judged at create.
+ * judged at create. A DMA handle tells a NIC how near to a processor it should write: the region's
+ * shadow does without. A completion counter matters once a QP has one, by a command that is seen.
  */
 static const char *const verbs[] = {
-	"ibv_alloc_pd",	 "ibv_create_ah",     "ibv_create_ah_from_wc", "ibv_create_comp_channel",
-	"ibv_create_cq", "ibv_create_qp",     "ibv_create_srq",	       "ibv_open_device",
-	"ibv_reg_mr",	 "ibv_reg_dmabuf_mr", "ibv_reg_mr_iova",       "ibv_reg_mr_iova2",
-	"ibv_reg_mr_ex", "ibv_reg_buf_mr",    "ibv_alloc_buf", /* by ibv_cmd_reg_mr_ex */
+	"ibv_alloc_pd",
+	"ibv_create_ah",
+	"ibv_create_ah_from_wc",
+	"ibv_create_comp_channel",
+	"ibv_create_cq",
+	"ibv_create_qp",
+	"ibv_create_srq",
+	"ibv_open_device",
+	"ibv_reg_mr",
+	"ibv_reg_dmabuf_mr",
+	"ibv_reg_mr_iova",
+	"ibv_reg_mr_iova2",
+	"ibv_reg_mr_ex",
+	"ibv_reg_buf_mr",
+	"ibv_alloc_buf", /* by ibv_cmd_reg_mr_ex */
+	"ibv_alloc_dmah",
+	"ibv_create_comp_cntr",
 };
 
 bool known_creates(const char *name)

@@ -201,12 +201,13 @@ static bool command_readable(const struct ib_uverbs_ioctl_hdr *hdr)
 }
 
 /*
- * True if the command makes a driver's own object. Objects that all drivers have come through
- * verbs, which tell more.
+ * True if the command makes a driver's own object, or sets something of a queue pair that no hooked
+ * verb sets. Objects that all drivers have come through verbs, which tell more.
  */
-static bool command_of_driver(const struct ib_uverbs_ioctl_hdr *hdr)
+static bool command_of_interest(const struct ib_uverbs_ioctl_hdr *hdr)
 {
-	return !command_readable(hdr) || hdr->object_id >> UVERBS_ID_NS_SHIFT;
+	return !command_readable(hdr) || hdr->object_id >> UVERBS_ID_NS_SHIFT ||
+	       (hdr->object_id == UVERBS_OBJECT_QP && hdr->method_id > UVERBS_METHOD_QP_DESTROY);
 }
 
 /* (context, command) */
@@ -215,7 +216,7 @@ HOOK_EXPORT int execute_ioctl(WORDS_DECLARE)
 	const struct ib_uverbs_ioctl_hdr *hdr = &((const struct command_buffer *)a1)->hdr;
 	int ret = ((create_fn)real_private()->execute_ioctl)(WORDS_PASS);
 
-	if (!ret && command_of_driver(hdr) && hook_enter()) {
+	if (!ret && command_of_interest(hdr) && hook_enter()) {
 		shift_command_done((struct ibv_context *)a0, command_readable(hdr) ? hdr : NULL);
 		hook_leave();
 	}

@@ -4,6 +4,8 @@
  * Regions are recorded by mr.c. Keys that the program makes by its own commands (DEVX: direct
  * verbs' indirect keys for UMR too) are known by the commands only.
  */
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
 #include <stdlib.h>
 #include "providers/engine.h"
 #include "shiftlib/base/log.h"
@@ -142,6 +144,20 @@ static void ctx_qp_set(const struct sh_ctx *ctx, uint32_t handle) SH_LOCKED
 	}
 }
 
+/*
+ * True if a command that all drivers have set something of a queue pair, and its handle. The one
+ * such command attaches a completion counter (ibv_qp_attach_comp_cntr), which counts on this NIC
+ * alone. Headers are older than that command.
+ */
+static bool command_sets_qp(const struct ib_uverbs_ioctl_hdr *command, uint32_t *handle)
+{
+	if (command->object_id != UVERBS_OBJECT_QP ||
+	    command->method_id <= UVERBS_METHOD_QP_DESTROY || !command->num_attrs)
+		return false;
+	*handle = (uint32_t)command->attrs[0].data;
+	return true;
+}
+
 void shift_command_done(struct ibv_context *context, const struct ib_uverbs_ioctl_hdr *command)
 {
 	struct sp_key_command key = { .what = SP_KEY_NONE };
@@ -155,7 +171,9 @@ void shift_command_done(struct ibv_context *context, const struct ib_uverbs_ioct
 	}
 	sh_lock();
 	ctx = sh_ctx_find(context);
-	if (ctx && ctx->dev)
+	if (ctx && ctx->dev && command_sets_qp(command, &key.object))
+		key.what = SP_QP_SET;
+	else if (ctx && ctx->dev)
 		sp_key_command(ctx->ctx, command, &key);
 	if (key.what == SP_QP_SET)
 		ctx_qp_set(ctx, key.object);

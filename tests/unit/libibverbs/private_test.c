@@ -184,12 +184,27 @@ static void commands_of_drivers(void **state)
 
 	run(UVERBS_OBJECT_MR, length);
 	assert_int_equal(done, 0);
+	run(UVERBS_OBJECT_QP, length);
+	assert_int_equal(done, 0); /* a QP is made, by a verb */
 	run(1 << UVERBS_ID_NS_SHIFT, length);
 	assert_int_equal(done, 1);
 	assert_ptr_equal(seen, &command.hdr);
 	run(UVERBS_OBJECT_MR, length + 1); /* of a layout that is not known */
 	assert_int_equal(done, 2);
 	assert_null(seen);
+}
+
+/* ibv_qp_attach_comp_cntr, of a kernel that is newer than these headers. */
+static void commands_that_set_a_queue_pair(void **state)
+{
+	command.hdr.method_id = UVERBS_METHOD_QP_DESTROY + 1;
+	run(UVERBS_OBJECT_QP, sizeof(command.hdr) + sizeof(command.attrs));
+	assert_int_equal(done, 1);
+	assert_ptr_equal(seen, &command.hdr);
+	command.hdr.method_id = UVERBS_METHOD_QP_DESTROY;
+	run(UVERBS_OBJECT_QP, sizeof(command.hdr) + sizeof(command.attrs));
+	assert_int_equal(done, 1);
+	command.hdr.method_id = 0;
 }
 
 int main(void)
@@ -201,6 +216,7 @@ int main(void)
 		cmocka_unit_test_setup(others, setup),
 		cmocka_unit_test_setup(not_told, setup),
 		cmocka_unit_test_setup(commands_of_drivers, setup),
+		cmocka_unit_test_setup(commands_that_set_a_queue_pair, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
