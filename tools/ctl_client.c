@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#include <dirent.h>
 #include <errno.h>
-#include <glob.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,234 +11,86 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "shiftlib/base/run_dir.h"
-#include "shiftlib/base/settings.h"
 #include "tools/ctl_client.h"
 #include "tools/json_check.h"
 
-#define CLIENT_DIRS_MAX 256u
-#define CLIENT_SMALL	4096u /* an answer that says what went wrong is no longer */
+#define CLIENT_SMALL 4096u /* an answer that says what went wrong is no longer */
 
 const struct ctl_patience ctl_patient = { .idle_ms = 5000, .total_ms = 60000, .most = 64u << 20 };
 
-/* ---- where the sockets are ------------------------------------------------------------------ */
-
-struct client_dirs {
-	unsigned n;
-	struct {
-		dev_t dev;
-		ino_t ino;
-	} seen[CLIENT_DIRS_MAX];
-};
-
-static bool dirs_new(struct client_dirs *dirs, const char *path)
-{
-	struct stat st;
-
-	if (lstat(path, &st) || dirs->n == CLIENT_DIRS_MAX)
-		return false;
-	for (unsigned i = 0; i < dirs->n; i++)
-		if (dirs->seen[i].dev == st.st_dev && dirs->seen[i].ino == st.st_ino)
-			return false;
-	dirs->seen[dirs->n].dev = st.st_dev;
-	dirs->seen[dirs->n++].ino = st.st_ino;
-	return true;
-}
-
-/* "123.sock" -> 123; 0: no such name. */
-static pid_t client_pid(const char *name)
-{
-	char *end;
-	long pid = strtol(name, &end, 10);
-
-	return end != name && pid > 0 && pid <= INT_MAX && !strcmp(end, RUN_DIR_SUFFIX) ? (pid_t)pid
-											: 0;
-}
-
-static int client_add(struct ctl_processes *out, const char *dir, const char *name, uid_t uid)
-{
-	struct ctl_process *grown = realloc(out->all, (out->n + 1) * sizeof(*grown));
-	struct ctl_process *added;
-
-	if (!grown)
-		return -ENOMEM;
-	out->all = grown;
-	added = &grown[out->n];
-	*added = (struct ctl_process){ .uid = uid, .pid = client_pid(name) };
-	if (asprintf(&added->socket, "%s/%s", dir, name) < 0)
-		return -ENOMEM;
-	out->n++;
-	return 0;
-}
-
-static int client_scan(const char *path, uid_t uid, pid_t pid, struct ctl_processes *out)
-{
-	DIR *dir = opendir(path);
-	struct dirent *entry;
-	int rc = 0;
-
-	if (!dir)
-		return 0;
-	while (!rc && (entry = readdir(dir))) {
-		pid_t found = client_pid(entry->d_name);
-
-		if (found && (!pid || found == pid))
-			rc = client_add(out, path, entry->d_name, uid);
-	}
-	closedir(dir);
-	return rc;
-}
-
-static int client_dir(struct client_dirs *dirs, const char *path, uid_t uid, pid_t pid,
-		      struct ctl_processes *out)
-{
-	const char *why;
-	char *complaint;
-	int rc;
-
-	if (!dirs_new(dirs, path))
-		return 0;
-	rc = run_dir_check(path, uid, &why);
-	if (!rc)
-		return client_scan(path, uid, pid, out);
-	out->refused++;
-	if (asprintf(&complaint, "%s%s%s: %s: not looked into",
-		     out->complaint ? out->complaint : "", out->complaint ? "; " : "", path,
-		     why) < 0)
-		return -ENOMEM;
-	free(out->complaint);
-	out->complaint = complaint;
-	return 0;
-}
-
-/* The directories of one user, whatever his programs found in their environment. */
-static int client_user(struct client_dirs *dirs, uid_t uid, pid_t pid, struct ctl_processes *out)
-{
-	char path[RUN_DIR_MAX];
-	int rc = 0;
-
-	if (uid == geteuid() && !run_dir_path(NULL, uid, path))
-		rc = client_dir(dirs, path, uid, pid, out);
-	snprintf(path, sizeof(path), "/run/user/%u/shift", (unsigned)uid);
-	if (!rc)
-		rc = client_dir(dirs, path, uid, pid, out);
-	snprintf(path, sizeof(path), "/tmp/shift-%u", (unsigned)uid);
-	return rc ? rc : client_dir(dirs, path, uid, pid, out);
-}
-
-/* The user's number is in the name, behind @prefix. */
-static int client_users(struct client_dirs *dirs, const char *pattern, const char *prefix,
-			pid_t pid, struct ctl_processes *out)
-{
-	glob_t found;
-	int rc = 0;
-
-	if (glob(pattern, GLOB_NOSORT, NULL, &found))
-		return 0;
-	for (size_t i = 0; !rc && i < found.gl_pathc; i++) {
-		const char *number = found.gl_pathv[i] + strlen(prefix);
-		char *end;
-		unsigned long uid = strtoul(number, &end, 10);
-
-		if (end != number && (!*end || !strcmp(end, "/shift")))
-			rc = client_user(dirs, (uid_t)uid, pid, out);
-	}
-	globfree(&found);
-	return rc;
-}
-
-static int client_find(pid_t pid, struct ctl_processes *out)
-{
-	const char *configured = sh_setting("SHIFT_RUN_DIR");
-	struct client_dirs dirs = { 0 };
-	struct stat st;
-	int rc;
-
-	if (configured && *configured) {
-		bool any = !geteuid() && !lstat(configured, &st);
-
-		return client_dir(&dirs, configured, any ? st.st_uid : geteuid(), pid, out);
-	}
-	rc = client_user(&dirs, geteuid(), pid, out);
-	if (!rc && !geteuid())
-		rc = client_users(&dirs, "/run/user/[0-9]*/shift", "/run/user/", pid, out);
-	if (!rc && !geteuid())
-		rc = client_users(&dirs, "/tmp/shift-[0-9]*", "/tmp/shift-", pid, out);
-	return rc;
-}
-
-static int client_order(const void *a, const void *b)
-{
-	const struct ctl_process *x = a, *y = b;
-
-	return x->pid < y->pid ? -1 : x->pid > y->pid;
-}
-
-int ctl_find(pid_t pid, struct ctl_processes *out)
-{
-	int rc;
-
-	*out = (struct ctl_processes){ 0 };
-	rc = client_find(pid, out);
-	if (out->n)
-		qsort(out->all, out->n, sizeof(*out->all), client_order);
-	return rc;
-}
-
-void ctl_processes_free(struct ctl_processes *processes)
-{
-	for (unsigned i = 0; i < processes->n; i++)
-		free(processes->all[i].socket);
-	free(processes->all);
-	free(processes->complaint);
-	*processes = (struct ctl_processes){ 0 };
-}
-
 /* ---- asking --------------------------------------------------------------------------------- */
 
-/* Is it the user's own program that listens there? */
-static bool client_trusts(int fd, uid_t uid)
+/* True if it is the user's own program that listens there; its number here. */
+static bool client_trusts(int fd, uid_t uid, pid_t *here)
 {
 	struct ucred peer;
 	socklen_t length = sizeof(peer);
 
-	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) && peer.uid == uid;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length))
+		return false;
+	*here = peer.pid;
+	return peer.uid == uid;
 }
 
-/* Removes a killed process's socket; a name that is no socket stays. */
-static void client_remove(const char *path)
+/*
+ * Removes a killed process's socket; a name that is no socket stays, and so does what lies in a
+ * container, whose names are not this host's to remove.
+ */
+static void client_remove(const struct ctl_process *process)
 {
 	struct stat st;
 
-	if (!lstat(path, &st) && S_ISSOCK(st.st_mode))
-		unlink(path);
+	if (!process->inside && !lstat(process->socket, &st) && S_ISSOCK(st.st_mode))
+		unlink(process->socket);
 }
 
-static int client_connect(const struct ctl_process *process, char err[CTL_ERR_MAX])
+/* Returns the connected socket, or -errno. */
+static int client_reach(const char *socket_path)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd, rc;
 
-	if (strlen(process->socket) >= sizeof(address.sun_path))
-		return ctl_err(err, -ENAMETOOLONG, "its name is too long");
-	strcpy(address.sun_path, process->socket);
+	if (strlen(socket_path) >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(address.sun_path, socket_path);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
-		return ctl_err(err, -errno, "no socket: %s", strerror(errno));
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address))) {
-		rc = -errno;
+		return -errno;
+	if (!connect(fd, (struct sockaddr *)&address, sizeof(address)))
+		return fd;
+	rc = -errno;
+	close(fd);
+	return rc;
+}
+
+static int client_connect(struct ctl_question *q)
+{
+	const struct ctl_process *process = q->process;
+	int fd = client_reach(process->socket);
+
+	if (fd == -ECONNREFUSED)
+		client_remove(process);
+	if (fd == -ECONNREFUSED || fd == -ENOENT)
+		return ctl_err(q->err, -ESRCH, "it is gone");
+	if (fd < 0)
+		return ctl_err(q->err, fd, "its socket cannot be reached: %s", strerror(-fd));
+	if (!client_trusts(fd, process->uid, &q->here)) {
 		close(fd);
-		if (rc == -ECONNREFUSED)
-			client_remove(process->socket);
-		if (rc == -ECONNREFUSED || rc == -ENOENT)
-			rc = -ESRCH;
-		return ctl_err(err, rc, "%s", rc == -ESRCH ? "it is gone" : strerror(-rc));
-	}
-	if (!client_trusts(fd, process->uid)) {
-		close(fd);
-		return ctl_err(err, -EPERM, "another user listens there");
+		return ctl_err(q->err, -EPERM, "another user listens there");
 	}
 	return fd;
+}
+
+pid_t ctl_pid_here(const char *socket_path)
+{
+	int fd = client_reach(socket_path);
+	pid_t here = 0;
+
+	if (fd < 0)
+		return 0;
+	(void)client_trusts(fd, geteuid(), &here);
+	close(fd);
+	return here;
 }
 
 static int client_parse(const char *text, size_t length, json_t **answer, char err[CTL_ERR_MAX])
@@ -330,7 +180,7 @@ void ctl_ask_begin(struct ctl_question *q, const char *request)
 {
 	char line[256];
 
-	q->fd = client_connect(q->process, q->err);
+	q->fd = client_connect(q);
 	q->rc = q->fd < 0 ? q->fd : -EINPROGRESS;
 	q->heard_ms = client_now_ms();
 	snprintf(line, sizeof(line), "%s\n", request);

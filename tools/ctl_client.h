@@ -11,8 +11,9 @@
 struct ctl_process {
 	char *socket;
 	uid_t uid; /* owner that the socket must have */
-	/* number in the socket's name; in another PID namespace it may be another process */
+	/* number in the socket's name: its own; in a container that is not its number here */
 	pid_t pid;
+	bool inside; /* found in a container that does not share this host's directories */
 };
 
 struct ctl_processes {
@@ -23,9 +24,9 @@ struct ctl_processes {
 };
 
 /*
- * Finds this user's processes, or, for root, everybody's; pid: only that one, 0: all. In the order
- * of their numbers. Sockets that killed processes left are included: only a question tells. 0 or
- * -ENOMEM.
+ * Finds this user's processes, or, for root, everybody's, those of containers included; pid: only
+ * that one, by its number here, 0: all. In the order of their own numbers. Sockets that killed
+ * processes left are included: only a question tells. 0 or -ENOMEM.
  */
 int ctl_find(pid_t pid, struct ctl_processes *out);
 void ctl_processes_free(struct ctl_processes *processes);
@@ -48,6 +49,7 @@ struct ctl_question {
 	char *text;
 	size_t length;	       /* length of text, which has no 0 behind it */
 	char err[CTL_ERR_MAX]; /* otherwise: a sentence */
+	pid_t here;	       /* the process's number here; 0: not asked yet, or none is shown */
 	/* ctl_ask_all()'s own */
 	int fd;
 	size_t room;
@@ -70,6 +72,9 @@ void ctl_ask_end(struct ctl_question *question);
 /* Asks one question, as ctl_ask_all(). 0, or -errno with a sentence. */
 int ctl_ask(const struct ctl_process *process, json_t **answer, char err[CTL_ERR_MAX],
 	    const char *request, ...) __attribute__((format(printf, 4, 5)));
+
+/* Asks the kernel who listens on a socket, by the number here. 0: nobody, or no number is shown. */
+pid_t ctl_pid_here(const char *socket);
 
 /* A number from an option: 0 or -EINVAL. */
 int ctl_number(const char *text, long min, long max, long *out);

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "tools/ctl_client.h"
+#include "tools/reach.h"
 
 #define DRAIN_WAIT_S  10
 #define DRAIN_POLL_MS 50
@@ -30,6 +31,7 @@ enum drain_fate {
 
 struct drain_one {
 	const struct ctl_process *process;
+	pid_t pid; /* its number here; where none is shown, its own */
 	enum drain_fate fate;
 	json_t *answer; /* the last one */
 };
@@ -42,6 +44,7 @@ struct drain {
 	struct drain_options opt;
 	struct drain_one *one;
 	unsigned n;
+	unsigned past; /* processes that use the device past SHIFT */
 };
 
 static int drain_value(int c, const char *text, struct drain_options *opt)
@@ -107,13 +110,12 @@ static void drain_ask(struct drain *d, struct drain_one *one, const char *word)
 		one->fate = DRAIN_GONE;
 	} else if (rc) {
 		one->fate = DRAIN_ERROR;
-		ctl_say("process %d: %s", (int)one->process->pid, err);
+		ctl_say("process %d: %s", (int)one->pid, err);
 	} else if (*ctl_text(answer, "error")) {
 		one->fate = strcmp(ctl_text(answer, "error"), "no such device") ? DRAIN_ERROR
 										: DRAIN_NO_DEVICE;
 		if (one->fate == DRAIN_ERROR)
-			ctl_say("process %d: %s", (int)one->process->pid,
-				ctl_text(answer, "error"));
+			ctl_say("process %d: %s", (int)one->pid, ctl_text(answer, "error"));
 		json_decref(answer);
 	} else {
 		json_decref(one->answer);
@@ -208,9 +210,9 @@ static void drain_tell(const struct drain *d)
 
 		if (d->one[i].fate != DRAIN_ASKED)
 			continue;
-		printf("%lld: %lld connections moved, %lld stay; %lld requests sent again\n",
-		       ctl_int(answer, "pid"), ctl_int(answer, "moved"),
-		       ctl_int(answer, "connections"), ctl_int(answer, "resubmitted"));
+		printf("%d: %lld connections moved, %lld stay; %lld requests sent again\n",
+		       (int)d->one[i].pid, ctl_int(answer, "moved"), ctl_int(answer, "connections"),
+		       ctl_int(answer, "resubmitted"));
 		drain_tell_stay(answer);
 	}
 }
@@ -224,21 +226,43 @@ static unsigned drain_count(const struct drain *d, enum drain_fate fate)
 	return count;
 }
 
+/* Looks for processes that have the device open and that no order can reach. */
+static void drain_look_past(struct drain *d)
+{
+	struct reach reach;
+
+	if (!d->opt.on || d->opt.pid)
+		return;
+	(void)reach_find(true, &reach);
+	for (unsigned i = 0; i < reach.n; i++) {
+		if (!reach_uses(&reach.all[i], d->opt.device))
+			continue;
+		d->past++;
+		printf("%d: uses %s past SHIFT: %s\n", (int)reach.all[i].pid, d->opt.device,
+		       reach.all[i].why);
+	}
+	reach_free(&reach);
+}
+
+/* Nobody was asked. Then undrain has nothing to do, but a drain has moved nothing. */
+static int drain_nobody(const struct drain *d)
+{
+	if (drain_count(d, DRAIN_NO_DEVICE))
+		ctl_say("no process has a device %s", d->opt.device);
+	else
+		ctl_say("no process with SHIFT found%s", d->opt.pid ? " by that number" : "");
+	if (d->opt.on)
+		return d->past ? CTL_STAYS : CTL_NOBODY;
+	return d->opt.pid || drain_count(d, DRAIN_NO_DEVICE) ? CTL_NOT_ALL : CTL_OK;
+}
+
 static int drain_result(const struct drain *d)
 {
-	unsigned asked = drain_count(d, DRAIN_ASKED);
-
 	if (drain_count(d, DRAIN_ERROR))
 		return CTL_NOT_ALL;
-	if (!asked && drain_count(d, DRAIN_NO_DEVICE)) {
-		ctl_say("no process has a device %s", d->opt.device);
-		return CTL_NOT_ALL;
-	}
-	if (!asked)
-		ctl_say("no process with SHIFT found%s", d->opt.pid ? " by that number" : "");
-	if (!asked && d->opt.pid)
-		return CTL_NOT_ALL;
-	return d->opt.on && drain_sum(d).connections ? CTL_NOT_ALL : CTL_OK;
+	if (!drain_count(d, DRAIN_ASKED))
+		return drain_nobody(d);
+	return d->opt.on && (drain_sum(d).connections || d->past) ? CTL_STAYS : CTL_OK;
 }
 
 static int drain_run(struct drain *d)
@@ -247,11 +271,12 @@ static int drain_run(struct drain *d)
 	if (d->opt.on) {
 		drain_wait(d);
 		drain_tell(d);
+		drain_look_past(d);
 	} else {
 		for (unsigned i = 0; i < d->n; i++)
 			if (d->one[i].fate == DRAIN_ASKED)
-				printf("%lld: %s may be used again\n",
-				       ctl_int(d->one[i].answer, "pid"), d->opt.device);
+				printf("%d: %s may be used again\n", (int)d->one[i].pid,
+				       d->opt.device);
 	}
 	return drain_result(d);
 }
@@ -273,13 +298,17 @@ static int drain_main(int argc, char **argv, bool on)
 	if (processes.complaint)
 		ctl_say("%s", processes.complaint);
 	d.n = processes.n;
-	for (unsigned i = 0; i < d.n; i++)
+	for (unsigned i = 0; i < d.n; i++) {
+		pid_t here = ctl_pid_here(processes.all[i].socket);
+
 		d.one[i].process = &processes.all[i];
+		d.one[i].pid = here ? here : processes.all[i].pid;
+	}
 	rc = drain_run(&d);
 	for (unsigned i = 0; i < d.n; i++)
 		json_decref(d.one[i].answer);
 	free(d.one);
-	if (!rc && processes.refused)
+	if ((!rc || rc == CTL_NOBODY) && processes.refused)
 		rc = CTL_NOT_ALL;
 	ctl_processes_free(&processes);
 	return rc;

@@ -114,17 +114,31 @@ static int run_env_join(const char *name, const char *first, const char *second)
 	return rc;
 }
 
+/* Appends a library to LD_PRELOAD, unless it is there. */
+static int run_preload(const char *library)
+{
+	const char *old = sh_setting("LD_PRELOAD");
+
+	return run_list_has(old ? old : "", library)
+		       ? 0
+		       : run_env_join("LD_PRELOAD", old ? old : "", library);
+}
+
 /*
- * Ours comes last: what is there already, such as a software device, must be found first by the
- * distribution's library, too. A sanitizer's run time insists on the very first place.
+ * Ours comes behind what is there already, such as a software device, which must be found first by
+ * the distribution's library, too. That library is the very last: a program that was linked to a
+ * renamed copy of libibverbs, as wheels bring one, then takes all verbs from ours and that library,
+ * and none from its copy. A sanitizer's run time insists on the very first place.
  */
 static int run_set_preload(const struct library *lib)
 {
-	const char *old = sh_setting("LD_PRELOAD");
-	int rc = 0;
+	char distro[PATH_MAX];
+	int rc;
 
-	if (!run_list_has(old ? old : "", lib->ours))
-		rc = run_env_join("LD_PRELOAD", old ? old : "", lib->ours);
+	snprintf(distro, sizeof(distro), "%s/libibverbs-distro.so.1", lib->dir);
+	rc = run_preload(lib->ours);
+	if (!rc)
+		rc = run_preload(distro);
 	if (!rc && *SHIFT_SANITIZER_PRELOAD &&
 	    !run_list_has(getenv("LD_PRELOAD"), SHIFT_SANITIZER_PRELOAD))
 		rc = run_env_join("LD_PRELOAD", SHIFT_SANITIZER_PRELOAD, getenv("LD_PRELOAD"));

@@ -60,9 +60,11 @@ static const struct command commands[] = {
 	  "It exits 0 when all processes answered, and 1 when one did not or there is none.\n" },
 	{ "drain", cmd_drain, "drain DEVICE [--pid PID] [--wait SECONDS]",
 	  "move their traffic off DEVICE, in order",
-	  HELP_PID "  --wait SECONDS   how long it waits for the last connection (10)\n"
-		   "\n"
-		   "It exits 0 when nothing uses DEVICE any more and 1 when something does.\n" },
+	  HELP_PID
+	  "  --wait SECONDS   how long it waits for the last connection (10)\n"
+	  "\n"
+	  "It exits 0 when nothing uses DEVICE any more, 4 when something does, 3 when no\n"
+	  "program was found, and 1 when one did not answer.\n" },
 	{ "undrain", cmd_undrain, "undrain DEVICE [--pid PID]", "let it come back", HELP_PID },
 	{ "version", cmd_version, "version [--libdir DIR]",
 	  "of shiftctl, of the library that programs would get, and of what is underneath",

@@ -23,6 +23,8 @@ enum {
 	CTL_NOTHING_PROTECTED = 1,
 	CTL_NOT_ALL = 1, /* not all that was asked for */
 	CTL_USAGE = 2,
+	CTL_NOBODY = 3, /* drain: no program was found that could be asked */
+	CTL_STAYS = 4,	/* drain: something still uses the device */
 	CTL_RUN_USAGE = 125,
 	CTL_CANNOT_EXECUTE = 126,
 	CTL_NOT_FOUND = 127,

@@ -114,6 +114,16 @@ static void status_nics(FILE *out, const json_t *answer)
 	}
 }
 
+static void status_foreign(FILE *out, const json_t *answer)
+{
+	size_t i;
+	json_t *device;
+
+	json_array_foreach(json_object_get(answer, "foreign"), i, device)
+		fprintf(out, "  %-12s NOT protected: %s\n", ctl_text(device, "name"),
+			ctl_text(device, "why"));
+}
+
 /* "mlx5_1 READY", or nothing. */
 static void status_standby(const json_t *qp, char *out, size_t size)
 {
@@ -241,9 +251,21 @@ static void status_degraded(FILE *out, const json_t *answer)
 			json_number_value(json_object_get(degraded, "bandwidth_left")));
 }
 
+/* "4711 ib_write_bw", or "4711 (7 in its container) ib_write_bw" */
+static void status_head(FILE *out, const json_t *answer)
+{
+	long long own = ctl_int(answer, "pid"), here = ctl_int(answer, "pid_here");
+
+	if (here && here != own)
+		fprintf(out, "%lld (%lld in its container) %s\n", here, own,
+			ctl_text(answer, "command"));
+	else
+		fprintf(out, "%lld %s\n", own, ctl_text(answer, "command"));
+}
+
 static void status_table(FILE *out, const json_t *answer)
 {
-	fprintf(out, "%lld %s\n", ctl_int(answer, "pid"), ctl_text(answer, "command"));
+	status_head(out, answer);
 	fprintf(out, "  instance %s, KV %s", ctl_text(answer, "instance"), ctl_text(answer, "kv"));
 	if (!strcmp(ctl_text(answer, "atomics"), "owner"))
 		fputs(", atomics by their owners' values", out);
@@ -256,19 +278,44 @@ static void status_table(FILE *out, const json_t *answer)
 	status_levels(out, answer);
 	status_degraded(out, answer);
 	status_nics(out, answer);
+	status_foreign(out, answer);
 	status_qps(out, answer);
+}
+
+static void status_unreached(FILE *out, const struct reach_process *process)
+{
+	fprintf(out, "%d %s\n", (int)process->pid, process->command);
+	for (unsigned i = 0; i < process->n; i++)
+		fprintf(out, "  %-12s NOT reached: %s\n", process->device[i].name, process->why);
 }
 
 /* ---- all processes -------------------------------------------------------------------------- */
 
+/* True if the text is an object with members, before which another one can be put. */
+static bool status_has_members(const struct ctl_question *q)
+{
+	size_t i = 1;
+
+	while (i < q->length && strchr(" \n\r\t", q->text[i]))
+		i++;
+	return q->text[0] == '{' && i < q->length && q->text[i] == '"';
+}
+
 static void status_take_json(const struct ctl_question *q, const json_t *answer,
 			     struct status *status)
 {
+	size_t skip;
+
 	fputs(status->answered + status->silent > 1 ? ",\n" : "\n", status->json);
-	if (q->text)
-		fwrite(q->text, 1, q->length - (q->text[q->length - 1] == '\n'), status->json);
-	else
+	if (!q->text) {
 		json_dumpf(answer, status->json, 0);
+		return;
+	}
+	skip = status_has_members(q);
+	if (skip)
+		fprintf(status->json, "{\"pid_here\": %d, ", (int)q->here);
+	fwrite(q->text + skip, 1, q->length - skip - (q->text[q->length - 1] == '\n'),
+	       status->json);
 }
 
 static void status_take(struct ctl_question *q, struct status *status)
@@ -283,6 +330,7 @@ static void status_take(struct ctl_question *q, struct status *status)
 		q->answer = json_pack("{s:i, s:s}", "pid", (int)q->process->pid, "error", q->err);
 	} else {
 		status->answered++;
+		json_object_set_new(q->answer, "pid_here", json_integer(q->here));
 	}
 	if (status->json)
 		status_take_json(q, q->answer, status);
@@ -328,12 +376,15 @@ int status_gather(const struct status_options *opt, struct status *status)
 	if (!rc)
 		rc = status_ask(opt, &processes, status);
 	ctl_processes_free(&processes);
+	if (!rc && !opt->pid)
+		rc = reach_find(!opt->watch, &status->reach);
 	return rc;
 }
 
 void status_free(struct status *status)
 {
 	json_decref(status->list);
+	reach_free(&status->reach);
 	free(status->complaint);
 	if (status->json)
 		fclose(status->json);
@@ -367,6 +418,8 @@ static int status_print_tables(FILE *out, const struct status *status)
 		return -ENOMEM;
 	json_array_foreach(status->list, i, answer) if (!json_object_get(answer, "error"))
 		status_table(memory, answer);
+	for (i = 0; i < status->reach.n; i++)
+		status_unreached(memory, &status->reach.all[i]);
 	if (fclose(memory)) {
 		free(text);
 		return -ENOMEM;
@@ -380,10 +433,16 @@ static int status_print_tables(FILE *out, const struct status *status)
 /* one_line: newlines stand between members, never in a string. */
 static int status_print_json(FILE *out, struct status *status, bool one_line)
 {
+	json_t *unreached;
 	char *newline;
 	int rc;
 
-	fputs("]}\n", status->json);
+	fputs("],\n\"unreached\": ", status->json);
+	unreached = reach_json(&status->reach);
+	if (!unreached || json_dumpf(unreached, status->json, 0))
+		fputs("[]", status->json);
+	json_decref(unreached);
+	fputs("}\n", status->json);
 	rc = fclose(status->json);
 	status->json = NULL;
 	if (rc)
@@ -429,6 +488,8 @@ static int status_once(const struct status_options *opt)
 	if (rc)
 		ctl_say("out of memory");
 	status_complain(&status);
+	if (!rc && status.reach.n)
+		ctl_say("%u processes use RDMA devices past SHIFT", status.reach.n);
 	if (!rc && status_nothing(opt, &status))
 		ctl_say("%s", status_nothing(opt, &status));
 	if (!rc && (!status.answered || status.silent))

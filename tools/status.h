@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "tools/ctl_client.h"
+#include "tools/reach.h"
 
 struct status_options {
 	bool json, watch;
@@ -26,7 +27,8 @@ struct status {
 	char *text;
 	size_t length;
 	unsigned answered, silent, refused;
-	char *complaint; /* names a refused directory, as in struct ctl_processes */
+	struct reach reach; /* processes that use devices past SHIFT */
+	char *complaint;    /* names a refused directory, as in struct ctl_processes */
 };
 
 /* 0 or -ENOMEM; status_free() in either case. */

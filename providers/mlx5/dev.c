@@ -17,12 +17,12 @@ _Atomic(struct sp_cq *) *ring_cqs[RING_MAX_FD];
 
 bool ring_probe(struct ibv_context *ctx, const char **why_not)
 {
-	if (!ring_init_obj_there()) {
-		*why_not = "libmlx5.so.1 with mlx5dv_init_obj was not found";
+	if (!ring_serves(ctx->device)) {
+		*why_not = "not a device of the libmlx5 that serves this process";
 		return false;
 	}
-	if (!ring_serves(ctx->device)) {
-		*why_not = "not an mlx5 device";
+	if (!ring_init_obj_there()) {
+		*why_not = "its libmlx5 is older than rdma-core 14: no mlx5dv_init_obj";
 		return false;
 	}
 	if (getenv("MLX5_QP_SIGNATURE") || getenv("MLX5_SRQ_SIGNATURE")) {

@@ -1,39 +1,141 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The installed libmlx5: what the engine asks of it. */
+/*
+ * The libmlx5 that the NICs of this process are served by: found among the loaded objects, by
+ * asking each one about a device. A Python wheel brings its own, under another file name.
+ */
 #include <dlfcn.h>
+#include <link.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "providers/mlx5/libmlx5.h"
 
+#define LIBS_MAX 8 /* loaded objects that may be a libmlx5: the library, and those that use it */
+
 typedef int (*init_obj_fn)(struct mlx5dv_obj *, uint64_t);
-static _Atomic(init_obj_fn) init_obj;
 typedef bool (*is_supported_fn)(struct ibv_device *device);
-static _Atomic(is_supported_fn) is_supported;
+typedef struct mlx5dv_qp_ex *(*qp_ex_fn)(struct ibv_qp_ex *qp);
+
+/* A libmlx5. Never freed, as its handle keeps the library loaded. */
+struct ring_lib {
+	void *handle;
+	is_supported_fn is_supported;
+	init_obj_fn init_obj; /* NULL: the library is too old */
+	ring_reg_dmabuf_fn reg_dmabuf;
+	qp_ex_fn qp_ex;
+};
+
+/* The first library that a NIC was found to belong to. Devices of another one are not served. */
+static _Atomic(const struct ring_lib *) chosen;
+static _Atomic(init_obj_fn) init_obj_override;
+
+/* ---- the search ------------------------------------------------------------------------------ */
+
+struct lib_names {
+	unsigned long long adds; /* objects loaded so far */
+	unsigned int n;
+	char *name[LIBS_MAX];
+};
+
+static int name_note(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct lib_names *names = arg;
+	const char *base = strrchr(info->dlpi_name, '/');
+
+	(void)size;
+	names->adds = info->dlpi_adds;
+	if (base && strstr(base, "mlx5") && names->n < LIBS_MAX) {
+		names->name[names->n] = strdup(info->dlpi_name);
+		names->n += names->name[names->n] != NULL;
+	}
+	return 0;
+}
+
+/* Returns the library of that name if it claims the device. It is loaded already. */
+static const struct ring_lib *lib_claiming(const char *name, struct ibv_device *device)
+{
+	void *handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+	struct ring_lib *lib = handle ? calloc(1, sizeof(*lib)) : NULL;
+
+	if (lib)
+		*lib = (struct ring_lib){
+			.handle = handle,
+			.is_supported = (is_supported_fn)dlsym(handle, "mlx5dv_is_supported"),
+			/* 1.2 fills struct mlx5dv_qp and mlx5dv_cq as this header has them */
+			.init_obj = (init_obj_fn)dlvsym(handle, "mlx5dv_init_obj", "MLX5_1.2"),
+			.reg_dmabuf = (ring_reg_dmabuf_fn)dlsym(handle, "mlx5dv_reg_dmabuf_mr"),
+			.qp_ex = (qp_ex_fn)dlsym(handle, "mlx5dv_qp_ex_from_ibv_qp_ex"),
+		};
+	if (lib && lib->is_supported && lib->is_supported(device))
+		return lib;
+	free(lib);
+	if (handle)
+		dlclose(handle);
+	return NULL;
+}
+
+/* Not called within dl_iterate_phdr(), whose lock dlopen() takes behind its own. */
+static const struct ring_lib *lib_search(struct lib_names *names, struct ibv_device *device)
+{
+	const struct ring_lib *lib = NULL;
+	unsigned int i;
+
+	for (i = 0; i < names->n; i++) {
+		if (!lib)
+			lib = lib_claiming(names->name[i], device);
+		free(names->name[i]);
+	}
+	return lib;
+}
+
+/* Chooses the device's library. Searches again only when something was loaded meanwhile. */
+static const struct ring_lib *lib_choose(struct ibv_device *device)
+{
+	static _Atomic unsigned long long in_vain;     /* objects loaded by the last search */
+	static const struct ibv_device *_Atomic asked; /* the device of that search */
+	struct lib_names names = { 0 };
+	const struct ring_lib *lib, *nobody = NULL;
+
+	dl_iterate_phdr(name_note, &names);
+	if (names.adds == atomic_load(&in_vain) && atomic_load(&asked) == device)
+		names.n = 0;
+	lib = lib_search(&names, device);
+	if (!lib) {
+		atomic_store(&asked, device);
+		atomic_store(&in_vain, names.adds);
+		return NULL;
+	}
+	/* Two threads may have searched. What the later one has found is the same, and stays. */
+	return atomic_compare_exchange_strong(&chosen, &nobody, lib) ? lib : nobody;
+}
 
 /*
- * Finds the function. Not linked: the drop-in must not force libmlx5 on a process without such a
- * device.
+ * True if the device belongs to the libmlx5 of this process. udev may have given the device any
+ * name, such as rocep17s0. A device comes from a library that is loaded, so none is loaded here.
  */
-static init_obj_fn find_init_obj(void)
+bool ring_serves(struct ibv_device *device)
 {
-	init_obj_fn fn = atomic_load(&init_obj);
-	void *lib;
+	const struct ring_lib *lib = atomic_load(&chosen);
 
-	if (fn)
-		return fn;
-	lib = dlopen("libmlx5.so.1", RTLD_LAZY | RTLD_LOCAL);
 	if (!lib)
-		return NULL;
-	/* 1.2 fills struct mlx5dv_qp and mlx5dv_cq as this header has them */
-	fn = (init_obj_fn)dlvsym(lib, "mlx5dv_init_obj", "MLX5_1.2");
-	atomic_store(&init_obj, fn);
-	return fn;
+		lib = lib_choose(device);
+	return lib && lib->is_supported(device);
 }
+
+/* ---- its functions --------------------------------------------------------------------------- */
 
 void ring_init_obj_override(int (*fn)(struct mlx5dv_obj *, uint64_t))
 {
-	atomic_store(&init_obj, fn);
+	atomic_store(&init_obj_override, fn);
+}
+
+static init_obj_fn find_init_obj(void)
+{
+	const struct ring_lib *lib = atomic_load(&chosen);
+	init_obj_fn fn = atomic_load(&init_obj_override);
+
+	return fn || !lib ? fn : lib->init_obj;
 }
 
 int ring_init_obj(struct mlx5dv_obj *obj, uint64_t type)
@@ -50,49 +152,22 @@ bool ring_init_obj_there(void)
 	return find_init_obj();
 }
 
-/* udev may have given the device any name, such as rocep17s0. */
-bool ring_serves(struct ibv_device *device)
-{
-	is_supported_fn fn = atomic_load(&is_supported);
-	void *lib = fn ? NULL : dlopen("libmlx5.so.1", RTLD_LAZY | RTLD_LOCAL);
-
-	if (lib) {
-		fn = (is_supported_fn)dlsym(lib, "mlx5dv_is_supported");
-		atomic_store(&is_supported, fn);
-	}
-	return fn && fn(device);
-}
-
-/* Finds the verb as the program would find it. */
+/* Where the library has no such verb, the program's own counts, if it has one. */
 ring_reg_dmabuf_fn ring_reg_dmabuf(void)
 {
-	static _Atomic(ring_reg_dmabuf_fn) found;
-	ring_reg_dmabuf_fn fn = atomic_load(&found);
-	void *lib;
+	const struct ring_lib *lib = atomic_load(&chosen);
 
-	if (fn)
-		return fn;
-	fn = (ring_reg_dmabuf_fn)dlsym(RTLD_DEFAULT, "mlx5dv_reg_dmabuf_mr");
-	lib = fn ? NULL : dlopen("libmlx5.so.1", RTLD_LAZY | RTLD_NOLOAD);
-	if (lib) {
-		fn = (ring_reg_dmabuf_fn)dlsym(lib, "mlx5dv_reg_dmabuf_mr");
-		dlclose(lib);
-	}
-	atomic_store(&found, fn);
-	return fn;
+	if (lib && lib->reg_dmabuf)
+		return lib->reg_dmabuf;
+	return (ring_reg_dmabuf_fn)dlsym(RTLD_DEFAULT, "mlx5dv_reg_dmabuf_mr");
 }
 
 /* A QP whose library is too old to ask has none of them. */
 bool ring_direct_builders(struct ibv_qp_ex *qp)
 {
-	struct mlx5dv_qp_ex *(*from)(struct ibv_qp_ex *), *direct;
-	void *lib = dlopen("libmlx5.so.1", RTLD_LAZY | RTLD_NOLOAD);
+	const struct ring_lib *lib = atomic_load(&chosen);
+	struct mlx5dv_qp_ex *direct = lib && lib->qp_ex ? lib->qp_ex(qp) : NULL;
 
-	if (!lib)
-		return false;
-	*(void **)&from = dlsym(lib, "mlx5dv_qp_ex_from_ibv_qp_ex");
-	direct = from ? from(qp) : NULL;
-	dlclose(lib);
 	return direct && (direct->wr_set_dc_addr || direct->wr_mr_interleaved ||
 			  direct->wr_mr_list || direct->wr_mkey_configure || direct->wr_raw_wqe ||
 			  direct->wr_set_dc_addr_stream || direct->wr_memcpy);

@@ -4,8 +4,9 @@
  * the connection closes. The background thread serves it between its other work, in small pieces,
  * and never waits for a client.
  *
- * Requests: version | status | drain DEVICE | undrain DEVICE | users DEVICE | events NUMBER |
- *	metrics | farewell (metrics too, when the process ends; the connection waits for it)
+ * Requests: version | status | open | drain DEVICE | undrain DEVICE | users DEVICE |
+ *	events NUMBER | metrics | farewell (metrics too, when the process ends; the connection
+ *	waits for it)
  */
 #ifndef SHIFTLIB_ADMIN_H
 #define SHIFTLIB_ADMIN_H
@@ -22,6 +23,7 @@
 enum admin_word {
 	ADMIN_VERSION,
 	ADMIN_STATUS,
+	ADMIN_OPEN,
 	ADMIN_DRAIN,
 	ADMIN_UNDRAIN,
 	ADMIN_USERS,
@@ -59,6 +61,10 @@ void admin_answer_error(struct sh_json *json, const char *why);
 /* Datagrams of the control plane, by what was wrong with them. */
 void admin_refused(struct sh_json *json);
 void admin_told(struct sh_json *json);
+/* "open": the device nodes (uverbs0) with a context that SHIFT knows, the program's or its own. */
+void admin_open(struct sh_json *json) SH_LOCKED;
+/* "foreign": the devices that the program has open and that SHIFT does not serve, with reasons. */
+void admin_foreign(struct sh_json *json) SH_LOCKED;
 
 /* admin_metrics.c */
 void admin_answer_metrics(struct sh_json *json) SH_LOCKED;

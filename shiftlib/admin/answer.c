@@ -421,6 +421,8 @@ static void status_head(struct sh_json *json) SH_LOCKED
 	sh_json_print(json, ", \"states_sent\": %llu, \"state_datagrams\": %llu",
 		      (unsigned long long)sh_peers.states_sent,
 		      (unsigned long long)sh_peers.state_datagrams);
+	admin_foreign(json);
+	admin_open(json);
 	sh_json_print(json, ", \"nics\": [");
 	for (i = 0; i < sh_nics.n; i++) {
 		sh_json_print(json, "%s", i ? ", " : "");
@@ -578,6 +580,13 @@ static void answer_device(const struct admin_request *request, struct sh_json *j
 	answer_users(json, nic);
 }
 
+static void answer_open(struct sh_json *json) SH_LOCKED
+{
+	admin_answer_begin(json);
+	admin_open(json);
+	sh_json_print(json, "}\n");
+}
+
 void admin_answer(const struct admin_request *request, struct sh_json *json,
 		  struct admin_rest **rest)
 {
@@ -590,6 +599,7 @@ void admin_answer(const struct admin_request *request, struct sh_json *json,
 			sh_version + strlen(SHIFT_VERSION_MARK));
 		break;
 	case ADMIN_STATUS: *rest = answer_status(json); break;
+	case ADMIN_OPEN: answer_open(json); break;
 	case ADMIN_DRAIN:
 	case ADMIN_UNDRAIN:
 	case ADMIN_USERS: answer_device(request, json); break;

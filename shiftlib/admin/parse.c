@@ -11,10 +11,11 @@ static const struct {
 	const char *word;
 	enum admin_argument takes;
 } admin_words[] = {
-	[ADMIN_VERSION] = { "version", TAKES_NONE }, [ADMIN_STATUS] = { "status", TAKES_NONE },
-	[ADMIN_DRAIN] = { "drain", TAKES_DEVICE },   [ADMIN_UNDRAIN] = { "undrain", TAKES_DEVICE },
-	[ADMIN_USERS] = { "users", TAKES_DEVICE },   [ADMIN_EVENTS] = { "events", TAKES_NUMBER },
-	[ADMIN_METRICS] = { "metrics", TAKES_NONE }, [ADMIN_FAREWELL] = { "farewell", TAKES_NONE },
+	[ADMIN_VERSION] = { "version", TAKES_NONE },   [ADMIN_STATUS] = { "status", TAKES_NONE },
+	[ADMIN_OPEN] = { "open", TAKES_NONE },	       [ADMIN_DRAIN] = { "drain", TAKES_DEVICE },
+	[ADMIN_UNDRAIN] = { "undrain", TAKES_DEVICE }, [ADMIN_USERS] = { "users", TAKES_DEVICE },
+	[ADMIN_EVENTS] = { "events", TAKES_NUMBER },   [ADMIN_METRICS] = { "metrics", TAKES_NONE },
+	[ADMIN_FAREWELL] = { "farewell", TAKES_NONE },
 };
 
 static bool parse_device(const char *text, char out[ADMIN_DEVICE_MAX])

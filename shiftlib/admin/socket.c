@@ -285,33 +285,17 @@ static void admin_run(uint64_t now)
 static int admin_address(const char *dir)
 {
 	struct sockaddr_un *address = &admin.address;
+	char name[RUN_DIR_NAME_MAX];
 	int n;
 
 	memset(address, 0, sizeof(*address));
 	address->sun_family = AF_UNIX;
-	n = snprintf(address->sun_path, sizeof(address->sun_path), "%s/%d" RUN_DIR_SUFFIX, dir,
-		     (int)getpid());
+	run_dir_name(name, getpid(), sh.instance);
+	n = snprintf(address->sun_path, sizeof(address->sun_path), "%s/%s", dir, name);
 	return n < 0 || (size_t)n >= sizeof(address->sun_path) ? -ENAMETOOLONG : 0;
 }
 
-/*
- * May we take our socket's name: is it free, or left behind by a killed process that had our PID?
- * A living process of another PID namespace answers, and keeps its socket.
- */
-static bool admin_free(void)
-{
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	bool nobody;
-
-	if (fd < 0)
-		return false;
-	nobody = connect(fd, (struct sockaddr *)&admin.address, sizeof(admin.address)) &&
-		 (errno == ECONNREFUSED || errno == ENOENT);
-	close(fd);
-	return nobody;
-}
-
-/* "PID.new", which nobody looks for. */
+/* The name with another end, which nobody looks for. */
 static void admin_first_name(struct sockaddr_un *address)
 {
 	static const char suffix[] = ".new";
@@ -333,15 +317,12 @@ static int admin_bind(int fd)
 	int ret = 0;
 
 	admin_first_name(&address);
-	unlink(address.sun_path); /* left by a process that was killed right here */
-	if (fchmod(fd, 0600))	  /* becomes the mode of the socket's name */
+	if (fchmod(fd, 0600)) /* becomes the mode of the socket's name */
 		return -errno;
 	if (bind(fd, (struct sockaddr *)&address, sizeof(address)))
 		return -errno;
 	if (listen(fd, ADMIN_BACKLOG))
 		ret = -errno;
-	else if (!admin_free())
-		ret = -EADDRINUSE;
 	else if (rename(address.sun_path, admin.address.sun_path))
 		ret = -errno;
 	if (ret)

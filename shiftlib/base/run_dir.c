@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +8,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "shiftlib/base/run_dir.h"
+
+void run_dir_name(char out[RUN_DIR_NAME_MAX], pid_t pid, uint64_t instance)
+{
+	snprintf(out, RUN_DIR_NAME_MAX, "%d-%016" PRIx64 RUN_DIR_SUFFIX, (int)pid, instance);
+}
+
+pid_t run_dir_name_pid(const char *name)
+{
+	char own[RUN_DIR_NAME_MAX];
+	uint64_t instance;
+	int pid;
+
+	if (sscanf(name, "%d-%" SCNx64, &pid, &instance) != 2 || pid <= 0)
+		return 0;
+	run_dir_name(own, pid, instance);
+	return strcmp(name, own) ? 0 : pid;
+}
 
 /* XDG_RUNTIME_DIR; NULL: there is none that could be. */
 static const char *runtime_dir(void)

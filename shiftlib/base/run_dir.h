@@ -8,10 +8,20 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
-#define RUN_DIR_MAX    PATH_MAX
-#define RUN_DIR_SUFFIX ".sock" /* of a socket's name, behind the process id */
+#define RUN_DIR_MAX	 PATH_MAX
+#define RUN_DIR_SUFFIX	 ".sock" /* end of a socket's name */
+#define RUN_DIR_NAME_MAX 48	 /* bytes of a socket's name, with its 0 */
+
+/*
+ * Writes the name of a process's socket: its process id, and the random number of its instance.
+ * Two containers that share the directory may both have a process 7, but no instance twice.
+ */
+void run_dir_name(char out[RUN_DIR_NAME_MAX], pid_t pid, uint64_t instance);
+/* Returns the process id in a socket's name, as that process itself sees it; 0: no such name. */
+pid_t run_dir_name_pid(const char *name);
 
 /*
  * Writes where a process of user @uid puts its socket. configured: SHIFT_RUN_DIR, NULL for the

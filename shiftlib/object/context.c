@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Contexts of the application: opened and closed, and what can be driven there. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -49,11 +50,19 @@ static const char *ctx_find_nic(struct sh_ctx *ctx) SH_LOCKED
 		return "the devices cannot be listed";
 	ctx->nic = sh_nic_by_place(sh.real->get_device_name(ctx->ctx->device));
 	if (!ctx->nic)
-		return "it is not in the device list";
+		return "it belongs to another libibverbs than the one under SHIFT "
+		       "(start the program by shiftctl run)";
 	if (!sh_nic_engine(ctx->nic))
 		return "no engine is for it and all its backups";
 	return NULL;
 }
+
+static const char CTX_NO_THREAD[] = "no background thread";
+static const char CTX_FILES_FEW[] =
+	"the process may have fewer than 512 file descriptors (ulimit -n), and "
+	"SHIFT none beside them (ulimit -Hn)";
+static const char CTX_ADDRESSES_FEW[] =
+	"the process may have less than 16 GiB of address space (ulimit -v)";
 
 /* Sets up what the process needs for any context. */
 static const char *ctx_join(struct sh_ctx *ctx) SH_LOCKED
@@ -63,7 +72,7 @@ static const char *ctx_join(struct sh_ctx *ctx) SH_LOCKED
 	 * already
 	 */
 	ctx->incarnation = ctx->nic->incarnation + ctx->nic->fatal;
-	return sh_start() ? "no background thread" : NULL;
+	return sh_start() ? CTX_NO_THREAD : NULL;
 }
 
 /* Lock not held: it asks the device, which may hang. */
@@ -112,10 +121,9 @@ static const char *ctx_init(struct sh_ctx *ctx)
 	const char *why = NULL;
 
 	if (ctx_files_few())
-		return "the process may have fewer than 512 file descriptors (ulimit -n), and "
-		       "SHIFT none beside them (ulimit -Hn)";
+		return CTX_FILES_FEW;
 	if (ctx_addresses_few())
-		return "the process may have less than 16 GiB of address space (ulimit -v)";
+		return CTX_ADDRESSES_FEW;
 	if (!sp_probe(sh.config.engine, ctx->ctx, &why))
 		return why ? why : "SHIFT_ENGINE names no engine";
 	sh_lock();
@@ -127,6 +135,41 @@ static const char *ctx_init(struct sh_ctx *ctx)
 	why = ctx_join(ctx);
 	sh_unlock();
 	return why ? why : ctx_drive(ctx);
+}
+
+/* True if this was said of the device before, by an earlier context. */
+static bool ctx_foreign_said(const char *device, const char *why) SH_LOCKED
+{
+	static struct {
+		char device[64];
+		const char *why;
+	} said[SH_MAX_NICS];
+	static uint32_t n;
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		if (said[i].why == why && !strcmp(said[i].device, device))
+			return true;
+	if (n < SH_MAX_NICS) {
+		snprintf(said[n].device, sizeof(said[n].device), "%s", device);
+		said[n++].why = why;
+	}
+	return false;
+}
+
+/*
+ * Tells of a device that SHIFT does not serve: by a warning, and by the background thread, as
+ * shiftctl status has a line for it. No thread where SHIFT has to do without files or memory.
+ */
+static void ctx_foreign(const struct sh_ctx *ctx) SH_LOCKED
+{
+	const char *device = sh.real->get_device_name(ctx->ctx->device);
+
+	if (!ctx_foreign_said(device, ctx->why))
+		sh_log(SH_LOG_WARN, "%s is foreign: %s; nothing on it is protected", device,
+		       ctx->why);
+	if (ctx->why != CTX_FILES_FEW && ctx->why != CTX_ADDRESSES_FEW && ctx->why != CTX_NO_THREAD)
+		(void)sh_start();
 }
 
 void shift_context_opened(struct ibv_context *context)
@@ -145,8 +188,7 @@ void shift_context_opened(struct ibv_context *context)
 	ctx->why = ctx_init(ctx);
 	sh_lock();
 	if (ctx->why) {
-		sh_log(SH_LOG_INFO, "%s is foreign: %s", sh.real->get_device_name(context->device),
-		       ctx->why);
+		ctx_foreign(ctx);
 	} else {
 		ctx->async_handler = (struct sh_handler){ sh_ctx_async_readable, ctx };
 		sh_loop_add(sh_async_real_fd(ctx->async), &ctx->async_handler);

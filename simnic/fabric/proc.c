@@ -64,6 +64,17 @@ static uint64_t process_start_time(int32_t pid)
 	return state == 'Z' || state == 'X' ? 0 : start;
 }
 
+/* 0: /proc is not there, or another namespace's. */
+static uint64_t own_pid_ns(void)
+{
+	unsigned long long inode = 0;
+	char link[32];
+	ssize_t n = readlink("/proc/self/ns/pid", link, sizeof(link) - 1);
+
+	link[n < 0 ? 0 : n] = '\0';
+	return sscanf(link, "pid:[%llu]", &inode) == 1 ? inode : 0;
+}
+
 void sn_proc_device_begins(struct sn_proc *proc)
 {
 	atomic_store(&proc->device_start, process_start_time(getpid()));
@@ -162,7 +173,9 @@ static void slot_reap(struct sn_fabric *fabric, uint32_t slot)
 	int32_t pid = atomic_load(&proc->pid);
 	uint64_t start = atomic_load(&proc->start_time);
 
-	if (pid <= 0 || !start || process_start_time(pid) == start || device_lives(proc))
+	if (pid <= 0 || !start || atomic_load(&proc->pid_ns) != own_pid_ns())
+		return;
+	if (process_start_time(pid) == start || device_lives(proc))
 		return;
 	if (!atomic_compare_exchange_strong(&proc->pid, &pid, -1))
 		return;
@@ -190,6 +203,7 @@ static void slot_begin(struct sn_proc *proc, uint32_t host)
 	while (sn_inbox_pop(proc, &stale))
 		; /* drops packets to the last owner of the slot */
 	atomic_store(&proc->sleeping, 0);
+	atomic_store(&proc->pid_ns, own_pid_ns());
 	atomic_store(&proc->start_time, process_start_time(getpid()));
 }
 

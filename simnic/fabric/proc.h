@@ -11,6 +11,7 @@ struct sn_fabric;
 struct sn_proc {
 	_Atomic int32_t pid;	     /* 0: free */
 	_Atomic uint64_t start_time; /* field 22 of /proc/pid/stat: tells a reused pid apart */
+	_Atomic uint64_t pid_ns;     /* inode of the PID namespace that pid is a number of */
 	/*
 	 * The process that its device runs in: the process itself (0), or one beside it, which
 	 * outlives it by microseconds.
@@ -50,7 +51,10 @@ bool sn_proc_any_thread_runs(int32_t pid);
 uint64_t sn_proc_life(const struct sn_proc *proc);
 /* False if nobody has the slot, or the process that had it is gone. Reads /proc. */
 bool sn_proc_lives(const struct sn_proc *proc);
-/* Frees slots, QPNs included, whose process is gone. Cheap enough for once a second. */
+/*
+ * Frees slots, QPNs included, whose process is gone. Cheap enough for once a second. Of processes
+ * in other PID namespaces nothing is known here: their slots are freed by processes of their own.
+ */
 void sn_proc_reap(struct sn_fabric *fabric);
 
 /* Bumps proc.wake; if proc.sleeping was set, clears it and wakes the waiter (shared futex). */

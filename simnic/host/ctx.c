@@ -19,10 +19,12 @@
 #include "simnic/fabric/fabric.h"
 #include "simnic/host/ctx.h"
 #include "simnic/host/event_file.h"
+#include "simnic/host/path.h"
 #include "simnic/host/real.h"
 #include "simnic/host/uverbs.h"
 
-#define SN_MAX_FDS 65536
+#define SN_MAX_FDS     65536
+#define MEMFD_NAME_MAX 249 /* the kernel's limit, with the 0 */
 
 static struct sn_fabric *fabric;
 static uint32_t host_number;
@@ -139,11 +141,16 @@ static struct sn_ctx *ctx_make(unsigned int minor)
 	return ctx;
 }
 
-static int uar_file(void)
+/* Makes the file. Its name is the node's, where the kernel shows what a process has open. */
+static int uar_file(unsigned int minor)
 {
 	const off_t pages =
 		SN_MAX_BFREGS / SN_BFREGS_PER_UAR + SN_MAX_DYN_UARS + SN_DM_PAGES + SN_CLOCK_PAGES;
-	int fd = memfd_create("simnic-uverbs", MFD_CLOEXEC);
+	char node[32], mapped[MEMFD_NAME_MAX];
+	int fd;
+
+	snprintf(node, sizeof(node), "/dev/infiniband/uverbs%u", minor);
+	fd = memfd_create(sn_path_map(node, mapped, sizeof(mapped)), MFD_CLOEXEC);
 
 	if (fd >= 0 && ftruncate(fd, pages * SN_PAGE)) {
 		sn_real()->close(fd);
@@ -179,7 +186,7 @@ int sn_ctx_open(unsigned int minor)
 		return err;
 	if (atomic_load(&ctx->nic->state) == SN_NIC_DISASSOCIATED)
 		err = -ENODEV; /* the device node is gone */
-	ctx->fd = err ? -1 : uar_file();
+	ctx->fd = err ? -1 : uar_file(minor);
 	if (!err && (ctx->fd < 0 || ctx->fd >= SN_MAX_FDS))
 		err = -EMFILE;
 	pthread_mutex_lock(&table_lock);

@@ -31,7 +31,7 @@ EXCEPT = [
     (r"kvclient/(redis_conn|lmdb)\.c", r"^(redis|lmdb) at %", "where a complaint of the store begins"),
     (r"shiftlib/base/log\.c", r"^shift: (%s|error): ", "how each line begins"),
     (r"shiftlib/base/crash\.c", r"^ (at|in|of|\()|^, ", "parts of the line whose ends the page quotes"),
-    (r"tools/(status|drain)\.c", r"^, |^  (?!QP 0x%06llx stays)|^%lld: |connections on it|^port down$|^LID ",
+    (r"tools/(status|drain)\.c", r"^, |^  (?!QP 0x%06llx stays)|^%d: (?!uses)|^%lld \(|connections on it|^port down$|^LID ",
      "a report, no complaint"),
     (r"tools/(watch|version)\.c|tools/library\.c", r"processes|scroll|^, some|version|protocol|^libibverbs +%s|rdma-core|"
      r"^shiftctl +%s", "a report, no complaint"),

@@ -3,6 +3,7 @@
 """shiftctl status, drain and undrain, and the library call, with stock programs on the fabric."""
 import argparse
 import fcntl
+import glob
 import json
 import os
 import pty
@@ -21,6 +22,7 @@ from shiftlab.lab import PATIENT, Lab, Shift, free_port, wait_for
 from shiftlab.perftest import LONG_S, end
 
 QPS = 2
+NOBODY, STAYS = 3, 4    # exit statuses of drain
 
 
 class Failed(Exception):
@@ -145,8 +147,12 @@ class Ctl:
         one, = self.processes("--pid", pid)
         return one["qps"]
 
+    def sockets(self, pid):
+        return glob.glob(os.path.join(self.folder, f"{pid}-*.sock"))
+
     def socket(self, pid):
-        return os.path.join(self.folder, f"{pid}.sock")
+        one, = self.sockets(pid)
+        return one
 
     def ask(self, pid, text, timeout=10):
         """What a process answers to these bytes."""
@@ -254,8 +260,10 @@ class Tests:
                 r"^shiftctl +(\S+)\nlibrary +\1, \S+/libibverbs.so.1\nprotocol +\d+\n"
                 r"libibverbs +\S+/libibverbs.so", ctl("version").stdout), ctl("version").stdout)
             must("no library", ctl("version", "--libdir", "/nowhere", status=1).stderr)
-            ctl("drain", "mlx5_0")  # nothing runs, so nothing uses it
-            ctl("drain", "mlx5_0", "--pid", 1, status=1)
+            done = ctl("drain", "mlx5_0", status=NOBODY)    # that nothing was found is no success
+            must("nobody was found", "no process with SHIFT found" in done.stderr, done.stderr)
+            ctl("drain", "mlx5_0", "--pid", 1, status=NOBODY)
+            ctl("undrain", "mlx5_0")
 
     def permissions(self):
         """Of the socket and its directory; and a directory that others can write is not used."""
@@ -320,14 +328,15 @@ class Tests:
             ctl, other = Ctl(lab, "h0"), Ctl(lab, "h1")
             traffic.client.process.send_signal(signal.SIGSTOP)  # it would end with its server
             traffic.server.kill()
-            must("its socket is left", os.path.exists(ctl.socket(traffic.server.pid)))
+            must("its socket is left", len(ctl.sockets(traffic.server.pid)) == 1)
             ctl("status", status=1)
             must("its socket is gone", not os.listdir(ctl.folder))
             must("the peer's is not", len(os.listdir(other.folder)) == 1)
-            with open(ctl.socket(99999), "w", encoding="ascii"):
+            name = "99999-0123456789abcdef.sock"
+            with open(os.path.join(ctl.folder, name), "w", encoding="ascii"):
                 pass
             ctl("status", status=1)
-            must("what is no socket stays", os.listdir(ctl.folder) == ["99999.sock"])
+            must("what is no socket stays", os.listdir(ctl.folder) == [name])
             traffic.client.process.kill()
 
     def looked_for_too_early(self):
@@ -347,7 +356,8 @@ class Tests:
             ctl("status", status=1)
             os.close(os.open(go, os.O_WRONLY))
             wait_for("answer", lambda: ctl.run("status", "--pid", p.pid).returncode == 0, 30)
-            must("one name", os.listdir(ctl.folder) == [f"{p.pid}.sock"], os.listdir(ctl.folder))
+            must("one name", len(os.listdir(ctl.folder)) == len(ctl.sockets(p.pid)) == 1,
+                 os.listdir(ctl.folder))
             p.process.stdin.close()
             must("it ends", p.wait(30) == 0, p.tail())
 
@@ -451,7 +461,7 @@ class Tests:
         with self.lab() as lab:
             traffic = Traffic(lab, client=False)
             ctl, pid = Ctl(lab, "h0"), traffic.server.pid
-            wait_for("socket", lambda: os.path.exists(ctl.socket(pid)))
+            wait_for("socket", lambda: ctl.sockets(pid))
             done = ctl("drain", "mlx5_0", "--pid", pid)
             must("nothing to move", f"{pid}: 0 connections moved, 0 stay" in done.stdout, done)
             traffic.start_client()
@@ -467,7 +477,7 @@ class Tests:
             traffic = Traffic(lab).protected()
             ctl = Ctl(lab, "h0")
             ctl("drain", "mlx5_1")
-            done = ctl("drain", "mlx5_0", "--wait", 3, status=1)
+            done = ctl("drain", "mlx5_0", "--wait", 3, status=STAYS)
             must("why", done.stdout.count("none of its other NICs") == QPS, done.stdout, done.stderr)
             traffic.end()
 

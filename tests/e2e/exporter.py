@@ -158,7 +158,7 @@ class Liar:
     def __init__(self, folder, number, answer, close=True):
         self.answer, self.close, self.kept = answer, close, []
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.bind(os.path.join(folder, f"{number}.sock"))
+        self.socket.bind(os.path.join(folder, f"{number}-{number:016x}.sock"))
         self.socket.listen(16)
         threading.Thread(target=self.run, daemon=True).start()
 

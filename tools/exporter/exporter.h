@@ -24,6 +24,8 @@
 	X(ENDED, COUNTER, "shift_processes_ended_total",                                           \
 	  "Processes that have ended; without a farewell their last counts are those of the "      \
 	  "last scrape before.")                                                                   \
+	X(UNREACHED, GAUGE, "shift_unreached_processes",                                           \
+	  "Processes that have the NIC open past SHIFT, as far as this user may look.")            \
 	X(PROCESS, GAUGE, "shift_process_info", "What runs, as labels.")                           \
 	X(PROCESS_QPS, GAUGE, "shift_process_qps",                                                 \
 	  "Connected RC queue pairs of a process, by level of protection.")                        \

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "tools/exporter/exporter.h"
+#include "tools/reach.h"
 
 #define ANSWER_MAX    (256u << 10)
 #define OF_A_USER_MAX 1000u
@@ -149,12 +150,17 @@ static void processes_reap(struct processes *all)
 	}
 }
 
+/*
+ * The name of a socket has the number of the process's instance. The path to a container's changes
+ * with the process that leads there.
+ */
 static struct process *processes_find(const struct processes *all, const char *socket)
 {
+	const char *name = strrchr(socket, '/');
 	struct process *p;
 
 	for (p = all->all; p; p = p->next)
-		if (!strcmp(p->id.socket, socket))
+		if (!strcmp(strrchr(p->id.socket, '/'), name))
 			return p;
 	return NULL;
 }
@@ -205,6 +211,8 @@ static void processes_complain(struct processes *all, struct ctl_processes *foun
 static void processes_heard(struct processes *all, struct process *p, struct ctl_question *q,
 			    struct series *gauges)
 {
+	if (!q->rc && q->here) /* its own number may be another one's, too, in another container */
+		json_object_set_new(q->answer, "pid", json_integer(q->here));
 	p->answers = !q->rc && process_count(all, p, q->answer, gauges);
 }
 
@@ -234,6 +242,18 @@ static int processes_ask(struct processes *all, const struct ctl_patience *patie
 	return rc;
 }
 
+static void process_found(struct process *p, const struct ctl_process *found)
+{
+	char *socket = strcmp(p->id.socket, found->socket) ? strdup(found->socket) : NULL;
+
+	p->found = true;
+	if (!socket)
+		return;
+	free(p->id.socket);
+	p->id.socket = socket;
+	p->id.inside = found->inside;
+}
+
 static unsigned processes_look(struct processes *all)
 {
 	struct ctl_processes found;
@@ -248,7 +268,7 @@ static unsigned processes_look(struct processes *all)
 		if (!p)
 			processes_add(all, &found.all[i]);
 		else
-			p->found = true;
+			process_found(p, &found.all[i]);
 		if (p && !process_listened_to(p) && p->farewell.rc)
 			process_listen(p); /* the process had no place for us */
 		if (p && p->farewell.rc == -ESRCH)
@@ -280,6 +300,19 @@ static double processes_now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Counts the processes that use a NIC past SHIFT. */
+static void processes_unreached(struct series *gauges)
+{
+	struct reach reach;
+
+	(void)reach_find(false, &reach);
+	for (unsigned i = 0; i < reach.n; i++)
+		for (unsigned k = 0; k < reach.all[i].n; k++)
+			series_add(gauges, FAMILY_UNREACHED, "", 1, "nic",
+				   reach.all[i].device[k].name, NULL);
+	reach_free(&reach);
 }
 
 static void processes_own(const struct processes *all, struct series *gauges, unsigned refused,
@@ -323,6 +356,7 @@ int processes_gather(struct processes *all, int timeout_ms, FILE *out)
 	if (!rc) {
 		processes_own(all, &gauges, refused, processes_now() - begun);
 		processes_own_counters(all);
+		processes_unreached(&gauges);
 		series_print(out, &all->counters, &gauges);
 	}
 	series_free(&gauges);
