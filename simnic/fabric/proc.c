@@ -106,7 +106,9 @@ bool sn_proc_lives(const struct sn_proc *proc)
 {
 	int32_t pid = atomic_load(&proc->pid);
 
-	return pid > 0 && process_start_time(pid) == atomic_load(&proc->start_time);
+	if (pid <= 0 || atomic_load(&proc->pid_ns) != own_pid_ns())
+		return pid > 0;
+	return process_start_time(pid) == atomic_load(&proc->start_time);
 }
 
 bool sn_proc_runs(int32_t pid)

@@ -49,7 +49,10 @@ bool sn_proc_runs(int32_t pid);
 bool sn_proc_any_thread_runs(int32_t pid);
 /* Tells a process from others that had or will have its slot. */
 uint64_t sn_proc_life(const struct sn_proc *proc);
-/* False if nobody has the slot, or the process that had it is gone. Reads /proc. */
+/*
+ * False if nobody has the slot, or the process that had it is gone. Reads /proc, and takes a
+ * process of another PID namespace for living.
+ */
 bool sn_proc_lives(const struct sn_proc *proc);
 /*
  * Frees slots, QPNs included, whose process is gone. Cheap enough for once a second. Of processes
