@@ -166,15 +166,16 @@ static bool find_memory(struct sn_pci_nic *nic, Error **error)
 static bool attach(struct sn_qemu *dev, Error **error)
 {
 	struct sn_pci_nic nic = {
-		.fabric = dev->fabric ? dev->fabric : getenv("SIMNIC"),
+		.fabric = dev->fabric ? dev->fabric : getenv("SIMNIC_FABRIC"),
 		.host = dev->host,
 		.nic = dev->nic,
 	};
 	int failed;
 
 	if (!nic.fabric) {
-		error_setg(error,
-			   "no fabric: fabric=NAME or SIMNIC=NAME; simnicctl create makes one");
+		error_setg(
+			error,
+			"no fabric: fabric=NAME or SIMNIC_FABRIC=NAME; simnicctl create makes one");
 		return false;
 	}
 	if (!find_memory(&nic, error))

@@ -24,7 +24,7 @@ struct sn_qemu {
 	struct sn_pci *pci;
 	FILE *log;
 	/* properties */
-	char *fabric; /* SIMNIC of the environment, if it is not said */
+	char *fabric; /* SIMNIC_FABRIC of the environment, if it is not said */
 	uint32_t host, nic;
 	char *log_name;
 };

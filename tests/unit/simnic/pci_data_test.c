@@ -32,6 +32,7 @@ enum {
 	QUERY_QP = 0x50b,
 	CREATE_SRQ = 0x700,
 	ARM_RQ = 0x703,
+	QUERY_ROCE_ADDRESS = 0x760,
 	SET_ROCE_ADDRESS = 0x761,
 	QUERY_GID = 0x764,
 	QUERY_PKEY = 0x765,
@@ -327,20 +328,18 @@ static void gids_and_pkeys_are_the_fabrics(void **state)
 	assert_int_equal(sn_load32(driver.out + 16 + 4 * 127), 0x8000 + 127);
 }
 
-static void a_roce_address_is_set_and_taken_away(void **state)
+static void a_roce_address_is_read_back(void **state)
 {
 	uint8_t *address = SN_AT(set_roce_address_in, driver.in, roce_address);
 
 	SN_SET(set_roce_address_in, driver.in, roce_address_index, 4);
-	SN_SET(roce_addr_layout, address, roce_version, 2);
 	memset(address, 0xab, 16);
 	assert_int_equal(driver_command(&driver, SET_ROCE_ADDRESS, 0, 48, 16), SN_OK);
-	assert_int_equal(fake_bridge.gid_index, 4);
-	assert_int_equal(fake_bridge.gid_version, 2);
-	assert_int_equal(fake_bridge.gid[0], 0xab);
-	SN_SET(set_roce_address_in, driver.in, roce_address_index, 4);
-	assert_int_equal(driver_command(&driver, SET_ROCE_ADDRESS, 0, 48, 16), SN_OK);
-	assert_int_equal(fake_bridge.gid_version, 0);
+	SN_SET(query_roce_address_in, driver.in, roce_address_index, 4);
+	assert_int_equal(driver_command(&driver, QUERY_ROCE_ADDRESS, 0, 16, 48), SN_OK);
+	assert_int_equal(*SN_AT(query_roce_address_out, driver.out, roce_address), 0xab);
+	SN_SET(set_roce_address_in, driver.in, roce_address_index, 64);
+	assert_int_equal(driver_command(&driver, SET_ROCE_ADDRESS, 0, 48, 16), SN_BAD_INDEX);
 }
 
 /* All doorbells but the EQs' are the data path's. */
@@ -437,7 +436,7 @@ int main(void)
 		CASE(a_transition_has_mask_and_attributes),
 		CASE(a_qp_tells_its_attributes),
 		CASE(gids_and_pkeys_are_the_fabrics),
-		CASE(a_roce_address_is_set_and_taken_away),
+		CASE(a_roce_address_is_read_back),
 		CASE(doorbells_go_on_as_they_came),
 		CASE(events_wait_for_the_machine),
 		CASE(events_of_the_last_life_are_forgotten),

@@ -26,8 +26,6 @@ struct fake_bridge {
 	uint32_t transition, mask, limit;
 	uint32_t doorbell_uar, doorbell_offset;
 	uint64_t doorbell;
-	uint32_t gid_index, gid_version;
-	uint8_t gid[16];
 };
 extern struct fake_bridge fake_bridge;
 
