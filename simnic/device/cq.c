@@ -64,6 +64,10 @@ static void cq_fire(struct sn_cq *cq)
 	uint64_t element = cq->attr.user_handle;
 
 	cq->armed = false;
+	if (cq->dev->trapped) {
+		cq->dev->events.completion(cq->dev->events.ctx, element);
+		return;
+	}
 	if (cq->attr.channel_fd < 0)
 		return;
 	if (send(cq->attr.channel_fd, &element, sizeof(element), MSG_DONTWAIT | MSG_NOSIGNAL) ==
@@ -82,7 +86,7 @@ static void cq_check_armed(struct sn_cq *cq)
 	cq_fire(cq);
 }
 
-static void cq_arm(struct sn_cq *cq)
+void sn_cq_arm(struct sn_cq *cq)
 {
 	uint32_t word = be32toh(atomic_load_explicit(&cq_db(cq)[DB_ARM], memory_order_acquire));
 	uint8_t sn = (word >> ARM_SN_SHIFT) & 3;
@@ -102,14 +106,14 @@ void sn_cq_arm_all(struct sn_dev *dev)
 
 	for (cq = dev->cqs; cq; cq = cq->next)
 		if (cq->attr.channel_fd >= 0)
-			cq_arm(cq);
+			sn_cq_arm(cq);
 }
 
 /* IBA 11.6.3.2: an overrun CQ is dead; the QPs on it cannot report any more. */
 static void cq_overrun(struct sn_cq *cq)
 {
 	cq->overrun = true;
-	sn_async_event(cq->attr.async_fd, cq->attr.user_handle, IBV_EVENT_CQ_ERR,
+	sn_async_event(cq->dev, cq->attr.async_fd, cq->attr.user_handle, IBV_EVENT_CQ_ERR,
 		       &cq->async_events);
 }
 
@@ -191,7 +195,8 @@ int sn_cq_create(struct sn_dev *dev, const struct sn_cq_attr *attr, uint32_t *cq
 	cq->dev = dev;
 	cq->attr = *attr;
 	cq->fired_sn = ARM_SN_FRESH;
-	atomic_store(&cq_db(cq)[DB_ARM], htobe32((uint32_t)ARM_SN_FRESH << ARM_SN_SHIFT));
+	if (!dev->trapped) /* there, only a register arms */
+		atomic_store(&cq_db(cq)[DB_ARM], htobe32((uint32_t)ARM_SN_FRESH << ARM_SN_SHIFT));
 	sn_lock();
 	cq->cqn = ++sn_engine.next_cqn;
 	cq->next = dev->cqs;
@@ -239,6 +244,16 @@ int sn_cq_resize(struct sn_cq *cq, uint64_t buf, uint32_t cqes, uint32_t cqe_siz
 	}
 	sn_unlock();
 	return rc;
+}
+
+void sn_cq_query(struct sn_cq *cq, struct sn_cq_state *state)
+{
+	sn_lock();
+	*state = (struct sn_cq_state){ .produced = cq->pi & CI_MASK,
+				       .consumed = cq_consumer(cq),
+				       .armed = cq->armed,
+				       .overrun = cq->overrun };
+	sn_unlock();
 }
 
 int sn_cq_destroy(struct sn_cq *cq, uint32_t *comp_events, uint32_t *async_events)

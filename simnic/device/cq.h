@@ -26,6 +26,7 @@ struct sn_cq {
 void sn_cq_push(struct sn_cq *cq, struct mlx5_cqe64 *cqe, const void *data, uint32_t data_len,
 		bool solicited);
 int sn_cq_put_raw(struct sn_cq *cq, const void *cqe, const void *data); /* for tests */
+void sn_cq_arm(struct sn_cq *cq); /* as its doorbell record says */
 void sn_cq_arm_all(struct sn_dev *dev);
 /* Bytes that a completion of this queue has room for. */
 uint32_t sn_cq_scatter_limit(const struct sn_cq *cq);

@@ -15,10 +15,15 @@
 #include "simnic/device/uar.h"
 #include "simnic/fabric/nic.h"
 
-void sn_async_event(int fd, uint64_t element, uint32_t type, uint32_t *count)
+void sn_async_event(const struct sn_dev *dev, int fd, uint64_t element, uint32_t type,
+		    uint32_t *count)
 {
 	struct ib_uverbs_async_event_desc event = { .element = element, .event_type = type };
 
+	if (dev->trapped) {
+		dev->events.async(dev->events.ctx, element, type);
+		return;
+	}
 	if (fd < 0)
 		return;
 	if (send(fd, &event, sizeof(event), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(event) && count)
@@ -46,7 +51,7 @@ bool sn_dev_stands_still(const struct sn_dev *dev)
 {
 	uint32_t state = atomic_load_explicit(&dev->nic->state, memory_order_relaxed);
 
-	if (dev->fatal || dev_other_life(dev))
+	if (dev->fatal || dev->halted || dev_other_life(dev))
 		return true;
 	if (state == SN_NIC_INTERNAL_ERROR)
 		return !atomic_load(&dev->nic->zombie);
@@ -68,8 +73,8 @@ static void dev_tell_port(struct sn_dev *dev, bool up)
 	int times = sn_nic_quirk(dev->nic, SN_QUIRK_PORT_TWICE) ? 2 : 1;
 
 	while (times--)
-		sn_async_event(dev->async_fd, 1, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR,
-			       NULL);
+		sn_async_event(dev, dev->async_fd, 1,
+			       up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR, NULL);
 }
 
 static void dev_port_events(struct sn_dev *dev)
@@ -93,7 +98,7 @@ static void dev_gid_events(struct sn_dev *dev)
 		return;
 	dev->gid_gen = gen;
 	if (!dev->fatal)
-		sn_async_event(dev->async_fd, 1, IBV_EVENT_GID_CHANGE, NULL);
+		sn_async_event(dev, dev->async_fd, 1, IBV_EVENT_GID_CHANGE, NULL);
 }
 
 static void dev_pkey_events(struct sn_dev *dev)
@@ -104,12 +109,12 @@ static void dev_pkey_events(struct sn_dev *dev)
 		return;
 	dev->pkey_gen = gen;
 	if (!dev->fatal)
-		sn_async_event(dev->async_fd, 1, IBV_EVENT_PKEY_CHANGE, NULL);
+		sn_async_event(dev, dev->async_fd, 1, IBV_EVENT_PKEY_CHANGE, NULL);
 }
 
 static void dev_says_fatal(const struct sn_dev *dev)
 {
-	sn_async_event(dev->async_fd, 1, IBV_EVENT_DEVICE_FATAL, NULL);
+	sn_async_event(dev, dev->async_fd, 1, IBV_EVENT_DEVICE_FATAL, NULL);
 }
 
 static void dev_stops(struct sn_dev *dev)
@@ -209,7 +214,7 @@ static struct sn_dev *dev_new(uint32_t nic)
 	return dev;
 }
 
-int sn_dev_open(uint32_t nic, struct sn_dev **out)
+static int dev_open(uint32_t nic, const struct sn_dev_events *events, struct sn_dev **out)
 {
 	struct sn_dev *dev;
 	int rc;
@@ -219,7 +224,12 @@ int sn_dev_open(uint32_t nic, struct sn_dev **out)
 	dev = dev_new(nic);
 	if (!dev)
 		return -ENOMEM;
+	if (events) {
+		dev->trapped = true;
+		dev->events = *events;
+	}
 	sn_lock();
+	sn_engine.in_program |= dev->trapped;
 	rc = sn_engine_serve(nic);
 	if (!rc) {
 		dev->next = sn_engine.devs;
@@ -233,6 +243,24 @@ int sn_dev_open(uint32_t nic, struct sn_dev **out)
 	*out = dev;
 	sn_engine_kick();
 	return 0;
+}
+
+int sn_dev_open(uint32_t nic, struct sn_dev **out)
+{
+	return dev_open(nic, NULL, out);
+}
+
+int sn_dev_open_trapped(uint32_t nic, const struct sn_dev_events *events, struct sn_dev **out)
+{
+	return dev_open(nic, events, out);
+}
+
+void sn_dev_halt(struct sn_dev *dev, bool halt)
+{
+	sn_lock();
+	dev->halted = halt;
+	sn_unlock();
+	sn_engine_kick();
 }
 
 void sn_dev_close(struct sn_dev *dev)

@@ -19,10 +19,13 @@ struct sn_dev {
 	struct sn_nic *nic;
 	bool broken;	   /* told of an internal error */
 	bool fatal;	   /* saw an internal error: this context never works again */
+	bool halted;	   /* by sn_dev_halt() */
+	bool trapped;	   /* doorbells come by sn_uar_ring(), events go to calls */
 	bool leaving;	   /* commands fail, and the turn is yet to come: struct sn_removal */
 	bool gone, warned; /* the kernel destroyed what it had, has said that it will */
 	uint32_t file;	   /* number of files opened before it */
 	int async_fd;
+	struct sn_dev_events events; /* of a trapped device */
 	uint32_t event_gen, port_was_up, gid_gen, pkey_gen, incarnation;
 	struct sn_qp *qps;
 	uint32_t scans;			  /* number of scans of the registers so far */
@@ -42,7 +45,11 @@ bool sn_dev_stands_still(const struct sn_dev *dev);
 /* Raises the asynchronous events of what happened to the NIC since the last call. */
 void sn_dev_raise_events(struct sn_dev *dev);
 uint64_t sn_dev_next_turn_ns(void); /* next turn among leaving devices; UINT64_MAX: none */
-/* Writes one event into an event file; count, if not NULL, is how many there were. */
-void sn_async_event(int fd, uint64_t element, uint32_t type, uint32_t *count);
+/*
+ * Writes one event into an event file, or tells it by call; count, if not NULL, is how many there
+ * were in the file.
+ */
+void sn_async_event(const struct sn_dev *dev, int fd, uint64_t element, uint32_t type,
+		    uint32_t *count);
 
 #endif

@@ -45,6 +45,27 @@ int sn_dev_open(uint32_t nic, struct sn_dev **out);
 void sn_dev_close(struct sn_dev *dev); /* frees everything that is left in it */
 
 /*
+ * Calls for the events of a trapped device, with the device mutex held, from any thread: they must
+ * not block, nor call a function from here. element: the user_handle of the CQ, QP or SRQ; 1 for
+ * events of the NIC, which are those of enum ibv_event_type.
+ */
+struct sn_dev_events {
+	void (*completion)(void *ctx, uint64_t element);
+	void (*async)(void *ctx, uint64_t element, uint32_t type);
+	void *ctx;
+};
+/*
+ * Opens a NIC whose registers trap, as those of a virtual machine do: doorbells come by
+ * sn_uar_ring(), nothing is polled for them, and no file gets events. The first device of a process
+ * decides where the engine runs: with this one, in a thread of the program.
+ */
+int sn_dev_open_trapped(uint32_t nic, const struct sn_dev_events *events, struct sn_dev **out);
+/* Stops a device, or lets it go on: it takes no doorbell or packet, and touches no memory. */
+void sn_dev_halt(struct sn_dev *dev, bool halt);
+/* Obeys 8 bytes that were stored at an offset of a UAR page of a trapped device. */
+void sn_uar_ring(struct sn_dev *dev, uint32_t uar, uint32_t offset, uint64_t bytes);
+
+/*
  * UAR pages. The page is plain memory, mapped by the command side where the library mmaps it; the
  * device thread polls its doorbell registers (offset 0x800 and on, bf_reg_size 512 -> two
  * 256-byte halves per register) for stores until the context is closed. Doorbell records alone move
@@ -65,11 +86,21 @@ struct sn_cq;
 int sn_cq_create(struct sn_dev *dev, const struct sn_cq_attr *attr, uint32_t *cqn,
 		 struct sn_cq **out);
 int sn_cq_resize(struct sn_cq *cq, uint64_t buf, uint32_t cqes, uint32_t cqe_size);
+struct sn_cq_state {
+	uint32_t produced, consumed; /* number of CQEs, modulo 2^24 */
+	bool armed, overrun;
+};
+void sn_cq_query(struct sn_cq *cq, struct sn_cq_state *state);
 /* Events written to the channel so far: the command side subtracts those not yet read. */
 int sn_cq_destroy(struct sn_cq *cq, uint32_t *comp_events, uint32_t *async_events);
 
 int sn_mr_reg(struct sn_dev *dev, uint32_t pdn, uint64_t addr, uint64_t length, uint64_t iova,
 	      uint32_t access, uint32_t *lkey, uint32_t *rkey);
+/* Deregisters what has a key of this index, whatever the key's lowest eight bits are now. */
+int sn_mr_dereg_index(struct sn_dev *dev, uint32_t index);
+/* sn_mr_reg() for a key whose lowest eight bits the caller chooses. */
+int sn_mr_reg_as(struct sn_dev *dev, uint8_t variant, uint32_t pdn, uint64_t addr, uint64_t length,
+		 uint64_t iova, uint32_t access, uint32_t *key);
 int sn_mr_dereg(struct sn_dev *dev, uint32_t lkey);
 /* The null key: the same on every NIC, and no region's. Writes by it go nowhere. */
 #define SN_NULL_KEY    0x00001700u
@@ -119,6 +150,9 @@ struct sn_qp_attr {
 	uint32_t rq_wqe_cnt, rq_wqe_shift;
 	uint32_t uidx;
 	uint32_t bfreg_index; /* doorbell register: uar index * 2 + 0 or 1; ~0: unknown */
+	/* UD: a number that peers know it by, too (1: of the general services); 0: none */
+	uint32_t alias;
+	uint32_t source_qpn; /* UD: the number that its datagrams come from; 0: its own */
 	bool sig_all;
 	bool scatter_to_cqe; /* create flags: requester (READ) and responder (receive) */
 	bool scatter_to_cqe_send;
@@ -134,6 +168,8 @@ int sn_qp_modify(struct sn_qp *qp, const struct ib_uverbs_modify_qp *cmd);
 /* Changes the state of a QP on a NIC with an internal error, and flushes nothing. */
 int sn_qp_modify_dead(struct sn_qp *qp, uint32_t state);
 int sn_qp_query(struct sn_qp *qp, struct ib_uverbs_query_qp_resp *resp);
+/* WQEBBs and receive WQEs that the NIC has taken from the QP's rings, modulo 2^16. */
+void sn_qp_counters(struct sn_qp *qp, uint16_t *sq, uint16_t *rq);
 int sn_qp_destroy(struct sn_qp *qp, uint32_t *async_events);
 
 /* Where a context's asynchronous events go: 16 bytes each {u64 element; u32 type; u32 0}. */

@@ -360,7 +360,7 @@ static uint64_t engine_nap_ns(uint64_t idle_since)
 	uint64_t nap = nap_by_activity(sn_engine.now_ns - idle_since);
 	uint64_t due = sn_fault_next_ns(sn_engine.fabric), posted = sn_posted_next_ns();
 	uint64_t turn = sn_dev_next_turn_ns(), atomic = sn_atomic_next_ns();
-	uint64_t line = sn_line_next_ns(sn_engine.fabric);
+	uint64_t line = sn_line_next_ns(sn_engine.fabric), waiting = sn_engine.waiting_at;
 	uint64_t guest = sn_engine.guest ? sn_engine.guest->next_ns() : UINT64_MAX;
 
 	due = line < due ? line : due;
@@ -368,6 +368,7 @@ static uint64_t engine_nap_ns(uint64_t idle_since)
 	due = posted < due ? posted : due;
 	due = turn < due ? turn : due;
 	due = atomic < due ? atomic : due;
+	due = waiting && waiting < due ? waiting : due;
 	if (due > sn_engine.now_ns && due - sn_engine.now_ns < nap)
 		nap = due - sn_engine.now_ns;
 	return nap;
@@ -375,16 +376,15 @@ static uint64_t engine_nap_ns(uint64_t idle_since)
 
 /*
  * A long nap is announced in proc.sleeping, so that a sender cuts it short; the inbox is looked at
- * again in between, as the inbox's owner has to (see sn_proc_sleep).
+ * again in between, as the inbox's owner has to (see sn_proc_sleep). seen: proc.wake while the lock
+ * was held, so that what a command or a trapped doorbell brought since then ends the nap.
  */
-static void engine_nap(uint64_t nap_ns)
+static void engine_nap(uint64_t nap_ns, uint32_t seen)
 {
 	struct sn_proc *proc = sn_engine.proc;
-	uint32_t seen;
 
 	if (nap_ns >= SLEEPING_FROM_NS)
 		atomic_store(&proc->sleeping, 1);
-	seen = atomic_load(&proc->wake);
 	if (sn_engine.frozen || sn_inbox_empty(proc))
 		sn_proc_sleep(proc, seen, nap_ns);
 	atomic_store(&proc->sleeping, 0);
@@ -431,6 +431,8 @@ static void engine_become_device(void)
 {
 	pthread_setname_np(pthread_self(), "simnic");
 	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+	if (sn_engine.in_program)
+		return;
 	/* Not permitted: naps then take what the scheduler gives, which is only slower. */
 	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), DEVICE_NICE);
 }
@@ -438,6 +440,7 @@ static void engine_become_device(void)
 static void engine_main(void *arg)
 {
 	uint64_t idle_since = 0, nap_ns;
+	uint32_t seen;
 
 	sn_proc_device_begins(sn_engine.proc);
 	sem_post(arg);
@@ -448,15 +451,17 @@ static void engine_main(void *arg)
 		if (engine_round())
 			idle_since = sn_engine.now_ns;
 		nap_ns = engine_nap_ns(idle_since);
+		seen = atomic_load(&sn_engine.proc->wake);
 		sn_unlock();
-		engine_nap(nap_ns);
+		engine_nap(nap_ns, seen);
 	}
 }
 
 /* A thread of the program, which is the device only where that cannot be a process of its own. */
 static void *engine_thread(void *arg)
 {
-	int err = sn_apart_wanted() ? sn_apart_run(engine_main, arg) : 0;
+	bool apart = !sn_engine.in_program && sn_apart_wanted();
+	int err = apart ? sn_apart_run(engine_main, arg) : 0;
 
 	if (err)
 		fprintf(stderr,

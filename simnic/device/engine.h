@@ -23,6 +23,7 @@ struct sn_engine {
 	struct sn_proc *proc;
 	uint32_t host, slot;
 	bool attached, running;
+	bool in_program; /* the device is a thread of the program, with its priority */
 	_Atomic bool frozen;
 	struct sn_dev *devs;
 	const struct sn_device_guest *guest; /* NULL: there is none */

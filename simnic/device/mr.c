@@ -37,13 +37,19 @@ static struct sn_mr *mr_find(struct sn_dev *dev, uint32_t key)
 	return mr;
 }
 
+/* A driver has keys for all of its protection domains: their number is 0. */
+static bool pd_matches(const struct sn_dev *dev, const struct sn_mr *mr, uint32_t pdn)
+{
+	return mr->pdn == pdn || (!mr->pdn && dev->trapped);
+}
+
 /* IBA 10.6.3: key, protection domain, rights and bounds, all of them. */
 static const struct sn_mr *mr_permitted(struct sn_dev *dev, uint32_t key, uint32_t pdn, uint64_t va,
 					uint64_t len, uint32_t access)
 {
 	const struct sn_mr *mr = mr_find(dev, key);
 
-	if (!mr || mr->free || mr->pdn != pdn || (mr->access & access) != access)
+	if (!mr || mr->free || !pd_matches(dev, mr, pdn) || (mr->access & access) != access)
 		return NULL;
 	if (va < mr->iova || len > mr->length || va - mr->iova > mr->length - len)
 		return NULL;
@@ -162,6 +168,26 @@ int sn_mr_reg(struct sn_dev *dev, uint32_t pdn, uint64_t addr, uint64_t length, 
 	return 0;
 }
 
+int sn_mr_reg_as(struct sn_dev *dev, uint8_t variant, uint32_t pdn, uint64_t addr, uint64_t length,
+		 uint64_t iova, uint32_t access, uint32_t *key)
+{
+	struct sn_mr *mr = calloc(1, sizeof(*mr));
+
+	if (!mr)
+		return -ENOMEM;
+	mr->pdn = pdn;
+	mr->addr = addr;
+	mr->length = length;
+	mr->iova = iova;
+	mr->access = access;
+	mr->own_command = true;
+	sn_lock();
+	sn_mr_add(dev, mr, variant);
+	*key = mr->key;
+	sn_unlock();
+	return 0;
+}
+
 int sn_mr_reg_indirect(struct sn_dev *dev, const struct sn_indirect *want, uint32_t *key)
 {
 	struct sn_mr *mr = calloc(1, sizeof(*mr) + want->n_entries * sizeof(mr->entries[0]));
@@ -210,6 +236,19 @@ int sn_mr_dereg(struct sn_dev *dev, uint32_t lkey)
 	sn_unlock();
 	free(mr);
 	return mr ? 0 : -EINVAL;
+}
+
+int sn_mr_dereg_index(struct sn_dev *dev, uint32_t index)
+{
+	const struct sn_mr *mr;
+	uint32_t key = 0;
+
+	sn_lock();
+	mr = sn_mr_of_index(dev, index << 8);
+	if (mr)
+		key = mr->key;
+	sn_unlock();
+	return mr ? sn_mr_dereg(dev, key) : -ENOENT;
 }
 
 void sn_mr_free_all(struct sn_dev *dev)

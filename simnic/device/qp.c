@@ -11,6 +11,7 @@
 #include "simnic/device/generation.h"
 #include "simnic/device/posted.h"
 #include "simnic/device/qp.h"
+#include "simnic/device/qpn.h"
 #include "simnic/device/receive.h"
 #include "simnic/device/requester.h"
 #include "simnic/device/srq.h"
@@ -19,13 +20,6 @@
 #include "simnic/device/wqe.h"
 #include "simnic/fabric/check.h"
 #include "simnic/fabric/nic.h"
-
-struct sn_qp *sn_qp_find(uint32_t nic, uint32_t qpn)
-{
-	if (nic >= SN_MAX_NICS || qpn >= SN_QPN_MAX || !sn_engine.qp_table[nic])
-		return NULL;
-	return sn_engine.qp_table[nic][qpn];
-}
 
 void sn_qp_set(struct sn_qp *qp, enum sn_list list)
 {
@@ -73,6 +67,12 @@ static bool state_is_active(enum ibv_qp_state state)
 	return state_sends(state) || state == IBV_QPS_ERR;
 }
 
+/* Counts for the naps: a trapped device is told of each doorbell. */
+static bool is_polled(const struct sn_qp *qp, enum ibv_qp_state state)
+{
+	return state_is_active(state) && !qp->dev->trapped;
+}
+
 static bool owes_answers(const struct sn_qp *qp)
 {
 	return qp->rsp.ack_due || qp->rsp.answer_due || qp->rsp.rd_head != qp->rsp.rd_tail;
@@ -111,9 +111,9 @@ static void qp_set_state(struct sn_qp *qp, enum ibv_qp_state state)
 		sn_gen_end(qp);
 	if (!state_sends(qp->state) && state_sends(state))
 		sn_gen_begin(qp);
-	sn_engine.n_active += state_is_active(state);
-	SN_ASSERT(sn_engine.n_active >= state_is_active(qp->state));
-	sn_engine.n_active -= state_is_active(qp->state);
+	sn_engine.n_active += is_polled(qp, state);
+	SN_ASSERT(sn_engine.n_active >= is_polled(qp, qp->state));
+	sn_engine.n_active -= is_polled(qp, qp->state);
 	qp->state = state;
 }
 
@@ -195,7 +195,7 @@ void sn_qp_stop(struct sn_qp *qp)
 	sn_rq_flush_held(qp);
 	if (qp->attr.srq && qp->state != IBV_QPS_ERR &&
 	    !sn_nic_quirk(qp->dev->nic, SN_QUIRK_NO_LAST_WQE))
-		sn_async_event(qp->attr.async_fd, qp->attr.user_handle,
+		sn_async_event(qp->dev, qp->attr.async_fd, qp->attr.user_handle,
 			       IBV_EVENT_QP_LAST_WQE_REACHED, &qp->async_events);
 	qp_set_state(qp, IBV_QPS_ERR);
 	qp->req.rto_ns = qp->req.rnr_ns = qp->req.umr_ns = 0;
@@ -214,25 +214,6 @@ void sn_qp_enter_error(struct sn_qp *qp)
 
 /* ---- create, destroy ------------------------------------------------------------------------ */
 
-static int qpn_take(struct sn_nic *nic, uint32_t *qpn)
-{
-	uint16_t owner = (uint16_t)(sn_engine.slot + 1), nobody;
-	uint32_t i, n;
-
-	for (i = 0; i < SN_QPN_MAX; i++) {
-		n = sn_nic_quirk(nic, SN_QUIRK_QPN_AGAIN)
-			    ? i
-			    : atomic_fetch_add(&nic->next_qpn, 1) % SN_QPN_MAX;
-		nobody = 0;
-		if (n < SN_QPN_FIRST ||
-		    !atomic_compare_exchange_strong(&nic->qpn_owner[n], &nobody, owner))
-			continue;
-		*qpn = n;
-		return 0;
-	}
-	return -ENOMEM;
-}
-
 static bool power_of_two_or_zero(uint32_t n)
 {
 	return !(n & (n - 1));
@@ -247,6 +228,8 @@ static int qp_attr_check(const struct sn_qp_attr *attr)
 	if (!power_of_two_or_zero(attr->sq_wqe_cnt) || !power_of_two_or_zero(attr->rq_wqe_cnt))
 		return -EINVAL;
 	if (attr->srq && attr->rq_wqe_cnt)
+		return -EINVAL;
+	if (attr->alias >= SN_QPN_FIRST || (attr->alias && attr->type != IBV_QPT_UD))
 		return -EINVAL;
 	if (attr->sq_wqe_cnt > 32768 || attr->rq_wqe_cnt > 32768 || attr->rq_wqe_shift > 12)
 		return -EINVAL;
@@ -279,8 +262,7 @@ static void qp_publish(struct sn_qp *qp)
 		qp->dev_next->dev_link = &qp->dev_next;
 	qp->dev->qps = qp;
 	sn_uar_enter(qp);
-	SN_ASSERT(!sn_engine.qp_table[qp->dev->nic_index][qp->qpn]);
-	sn_engine.qp_table[qp->dev->nic_index][qp->qpn] = qp;
+	sn_qpn_enter(qp);
 	sn_unlock();
 }
 
@@ -296,7 +278,7 @@ int sn_qp_create(struct sn_dev *dev, const struct sn_qp_attr *attr, uint32_t *qp
 	if (!qp)
 		return -ENOMEM;
 	qp_init(qp, dev, attr);
-	rc = qpn_take(dev->nic, &qp->qpn);
+	rc = sn_qpn_take(qp);
 	if (rc) {
 		free(qp);
 		return rc;
@@ -318,8 +300,6 @@ static void qp_unlink_dev(struct sn_qp *qp)
 
 static void qp_destroy_locked(struct sn_qp *qp)
 {
-	uint16_t owner = (uint16_t)(sn_engine.slot + 1);
-
 	SN_ASSERT(sn_lock_held());
 	SN_ASSERT(sn_engine.qp_table[qp->dev->nic_index][qp->qpn] == qp);
 	SN_ASSERT(qp->attr.scq->refs && qp->attr.rcq->refs);
@@ -330,8 +310,7 @@ static void qp_destroy_locked(struct sn_qp *qp)
 	for (int list = 0; list < SN_LISTS; list++)
 		sn_qp_unset(qp, (enum sn_list)list);
 	qp_unlink_dev(qp);
-	sn_engine.qp_table[qp->dev->nic_index][qp->qpn] = NULL;
-	atomic_compare_exchange_strong(&qp->dev->nic->qpn_owner[qp->qpn], &owner, 0);
+	sn_qpn_leave(qp);
 	qp->attr.scq->refs--;
 	qp->attr.rcq->refs--;
 	if (qp->attr.srq)
@@ -476,8 +455,8 @@ static void modify_state(struct sn_qp *qp, enum ibv_qp_state to)
 		return;
 	}
 	if (to == IBV_QPS_SQD && qp->state == IBV_QPS_RTS)
-		sn_async_event(qp->attr.async_fd, qp->attr.user_handle, IBV_EVENT_SQ_DRAINED,
-			       &qp->async_events);
+		sn_async_event(qp->dev, qp->attr.async_fd, qp->attr.user_handle,
+			       IBV_EVENT_SQ_DRAINED, &qp->async_events);
 	qp_set_state(qp, to);
 	if (to == IBV_QPS_RESET)
 		qp_clear_queues(qp);
@@ -549,4 +528,12 @@ int sn_qp_query(struct sn_qp *qp, struct ib_uverbs_query_qp_resp *resp)
 	resp->sq_sig_all = qp->attr.sig_all;
 	sn_unlock();
 	return 0;
+}
+
+void sn_qp_counters(struct sn_qp *qp, uint16_t *sq, uint16_t *rq)
+{
+	sn_lock();
+	*sq = qp->req.sq_cons;
+	*rq = qp->rsp.rq_cons;
+	sn_unlock();
 }

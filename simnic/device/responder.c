@@ -396,7 +396,8 @@ static void refuse(struct sn_qp *qp, uint8_t syndrome, enum ibv_event_type event
 		return;
 	send_nak(qp, SN_PKT_NAK, syndrome);
 	if (raise)
-		sn_async_event(qp->attr.async_fd, qp->attr.user_handle, event, &qp->async_events);
+		sn_async_event(qp->dev, qp->attr.async_fd, qp->attr.user_handle, event,
+			       &qp->async_events);
 	sn_qp_enter_error(qp);
 }
 

@@ -38,8 +38,8 @@ static void srq_check_limit(struct sn_srq *srq)
 	if (sn_srq_available(srq) >= srq->limit)
 		return;
 	srq->limit = 0;
-	sn_async_event(srq->attr.async_fd, srq->attr.user_handle, IBV_EVENT_SRQ_LIMIT_REACHED,
-		       &srq->async_events);
+	sn_async_event(srq->dev, srq->attr.async_fd, srq->attr.user_handle,
+		       IBV_EVENT_SRQ_LIMIT_REACHED, &srq->async_events);
 }
 
 /* The link is read before the completion: with that the WQE is the library's to link anew. */

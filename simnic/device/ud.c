@@ -71,6 +71,8 @@ int sn_ud_send(struct sn_qp *qp, const struct sn_wqe *wqe)
 	if (n < 0)
 		return n;
 	sn_wire_prepare(qp, pkt, SN_PKT_UD);
+	if (qp->attr.source_qpn)
+		pkt->src_qpn = qp->attr.source_qpn;
 	ud_address(qp, wqe, pkt);
 	pkt->qkey = qkey & QKEY_PRIVILEGED ? qp->qkey : qkey;
 	pkt->length = wqe->length;

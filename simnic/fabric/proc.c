@@ -230,8 +230,8 @@ void sn_proc_wake(struct sn_fabric *fabric, uint32_t proc)
 	struct sn_proc *to = &fabric->proc[proc];
 
 	SN_ASSERT(proc < SN_MAX_PROCS);
-	/* Sequentially consistent with the sleeper: it sets sleeping, reads wake, looks for work,
-	 * sleeps on wake. Either it sees our work, or we see it sleeping and change wake. */
+	/* Sequentially consistent with the sleeper: it reads wake, sets sleeping, looks for work,
+	 * sleeps on wake. Either it sees our work or the new wake, or we see it sleeping. */
 	atomic_fetch_add(&to->wake, 1);
 	if (atomic_load(&to->sleeping) && atomic_exchange(&to->sleeping, 0))
 		syscall(SYS_futex, &to->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);

@@ -65,8 +65,8 @@ void sn_proc_wake(struct sn_fabric *fabric, uint32_t proc);
 /* Wakes the device threads of all processes: something in the fabric changed. */
 void sn_proc_wake_all(struct sn_fabric *fabric);
 /*
- * Sleeps until proc.wake differs from `seen` or the time-out passes. The caller sets `sleeping`,
- * reads `wake`, looks for work once more, and then calls this; it clears `sleeping` afterwards.
+ * Sleeps until proc.wake differs from `seen` or the time-out passes. The caller reads `wake`, sets
+ * `sleeping`, looks for work once more, and then calls this; it clears `sleeping` afterwards.
  */
 void sn_proc_sleep(struct sn_proc *proc, uint32_t seen, uint64_t timeout_ns);
 
