@@ -75,20 +75,12 @@ struct sn_bridge_port {
 	uint16_t lid;
 	uint32_t mtu; /* enum ibv_mtu */
 	uint64_t node_guid;
-	uint32_t pkeys;	      /* length of the P_Key table */
-	uint32_t mbps_a_lane; /* speed of one of four lanes; 0: the fabric limits nothing */
+	uint32_t pkeys; /* length of the P_Key table */
 };
 void sn_bridge_port(const struct sn_bridge *bridge, struct sn_bridge_port *port);
 /* Entries of the NIC's tables; an empty or unknown entry is zero. */
 uint16_t sn_bridge_pkey(const struct sn_bridge *bridge, uint32_t index);
 void sn_bridge_gid(const struct sn_bridge *bridge, uint32_t index, uint8_t gid[16]);
-/*
- * Sets an entry of an Ethernet NIC's GID table (SET_ROCE_ADDRESS): peers find the NIC by it from
- * now on. roce_version: 1 or 2; 0 empties the entry. vlan: 0: none.
- */
-int sn_bridge_set_gid(struct sn_bridge *bridge, uint32_t index, const uint8_t gid[16],
-		      uint32_t roce_version, uint16_t vlan);
-
 /*
  * A doorbell: 8 bytes that were stored into a UAR page, as they lie in memory. The offsets of send
  * doorbells (0x800 and on, each 256 bytes) and of the CQs' (0x20) are obeyed; others do nothing.
@@ -120,9 +112,9 @@ enum sn_bridge_key_mode {
 struct sn_bridge_key {
 	uint8_t variant; /* the key's lowest eight bits; the driver chooses them */
 	enum sn_bridge_key_mode mode;
-	bool free;	 /* names nothing yet: a request (UMR) gives it its meaning */
-	bool any_length; /* length64: all of guest memory */
-	uint32_t pd, access;
+	bool free;	     /* names nothing yet: a request (UMR) gives it its meaning */
+	bool any_length;     /* length64: all of guest memory */
+	uint32_t pd, access; /* pd 0: all of them */
 	uint64_t start, length;
 	uint32_t octowords;	      /* size of its table, in units of 16 bytes */
 	struct sn_bridge_pages pages; /* SN_BRIDGE_PAGES; n: 0: a request fills them */

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Guest memory as the engine sees it. Pages that follow each other are taken where the machine has
+ * them. Others are mapped once more, side by side; neighbours share a map, as a process has 65530
+ * of them at most.
+ */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "simnic/pci/bridge_own.h"
+
+#define PAGE 4096u
+
+uint64_t sn_bridge_at(const struct sn_bridge *bridge, uint64_t guest, uint64_t bytes)
+{
+	if (bytes > bridge->config.ram_bytes || guest > bridge->config.ram_bytes - bytes)
+		return 0;
+	return (uint64_t)bridge->config.ram + guest;
+}
+
+/* Bytes of a list of pages that the caller wants, in whole pages of 4 KiB. */
+struct span {
+	uint64_t from, to; /* offsets in the list */
+};
+
+/* A piece of the span that is one piece of guest memory, too. */
+struct run {
+	uint64_t guest, bytes;
+};
+
+static bool is_sane(const struct sn_bridge *bridge, const struct sn_bridge_pages *pages,
+		    uint64_t bytes)
+{
+	uint64_t each;
+
+	if (pages->shift < 12 || pages->shift > 40 || !pages->n || !bytes)
+		return false;
+	each = 1ull << pages->shift;
+	if (pages->offset >= each || bytes > ((uint64_t)pages->n << pages->shift) - pages->offset)
+		return false;
+	for (uint32_t i = 0; i < pages->n; i++)
+		if (pages->page[i] % PAGE || !sn_bridge_at(bridge, pages->page[i], PAGE))
+			return false;
+	return true;
+}
+
+/* The run that begins at an offset of the list, as long as the span allows. */
+static struct run run_at(const struct sn_bridge_pages *pages, uint64_t offset, uint64_t end)
+{
+	uint64_t each = 1ull << pages->shift, i = offset >> pages->shift;
+	struct run run = { pages->page[i] + (offset & (each - 1)), each - (offset & (each - 1)) };
+
+	while (offset + run.bytes < end && pages->page[i + 1] == pages->page[i] + each) {
+		run.bytes += each;
+		i++;
+	}
+	if (run.bytes > end - offset)
+		run.bytes = end - offset;
+	return run;
+}
+
+static int map_runs(const struct sn_bridge *bridge, const struct sn_bridge_pages *pages,
+		    struct span span, uint8_t *to)
+{
+	struct run run;
+
+	for (uint64_t at = span.from; at < span.to; at += run.bytes, to += run.bytes) {
+		run = run_at(pages, at, span.to);
+		if (!sn_bridge_at(bridge, run.guest, run.bytes))
+			return -EINVAL;
+		if (mmap(to, run.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			 bridge->config.ram_fd, (off_t)run.guest) == MAP_FAILED)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static void *map_span(const struct sn_bridge *bridge, const struct sn_bridge_pages *pages,
+		      struct span span)
+{
+	size_t bytes = span.to - span.from;
+	void *base =
+		mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int err;
+
+	if (base == MAP_FAILED)
+		return NULL;
+	err = map_runs(bridge, pages, span, base);
+	if (!err)
+		return base;
+	munmap(base, bytes);
+	errno = -err;
+	return NULL;
+}
+
+void *sn_bridge_map(struct sn_bridge *bridge, const struct sn_bridge_pages *pages, uint64_t bytes)
+{
+	struct span span;
+	struct run first;
+	uint8_t *base;
+
+	if (!is_sane(bridge, pages, bytes)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	span.from = pages->offset & ~(uint64_t)(PAGE - 1);
+	span.to = (pages->offset + bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+	first = run_at(pages, span.from, span.to);
+	if (first.bytes == span.to - span.from)
+		base = (uint8_t *)sn_bridge_at(bridge, first.guest, first.bytes);
+	else
+		base = map_span(bridge, pages, span);
+	if (!base && first.bytes == span.to - span.from)
+		errno = EINVAL;
+	return base ? base + pages->offset % PAGE : NULL;
+}
+
+static bool is_in_ram(const struct sn_bridge *bridge, const uint8_t *at)
+{
+	const uint8_t *ram = bridge->config.ram;
+
+	return at >= ram && at < ram + bridge->config.ram_bytes;
+}
+
+void sn_bridge_unmap(struct sn_bridge *bridge, void *at, uint64_t bytes)
+{
+	uint64_t within = (uint64_t)at % PAGE;
+
+	if (!is_in_ram(bridge, at))
+		munmap((uint8_t *)at - within, (within + bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1));
+}

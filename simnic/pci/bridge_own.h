@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What the files of the bridge share. The machine's lock held. */
+#ifndef SIMNIC_PCI_BRIDGE_OWN_H
+#define SIMNIC_PCI_BRIDGE_OWN_H
+
+#include "simnic/device/device.h"
+#include "simnic/pci/bridge.h"
+
+enum sn_bridge_type { SN_BRIDGE_IS_CQ, SN_BRIDGE_IS_SRQ, SN_BRIDGE_IS_QP, SN_BRIDGE_IS_KEY };
+
+#define SN_BRIDGE_TYPES	  4
+#define SN_BRIDGE_BUCKETS 256
+
+/* An object of the driver. Its address is the engine's user_handle of it. */
+struct sn_bridge_object {
+	struct sn_bridge_object *next; /* in its bucket */
+	enum sn_bridge_type type;
+	uint32_t number; /* of a key: its index */
+	uint32_t user;	 /* of a CQ: as it was made with */
+	union {
+		struct sn_cq *cq;
+		struct sn_srq *srq;
+		struct sn_qp *qp;
+	};
+	struct {
+		void *at; /* NULL: it has none */
+		uint64_t bytes;
+	} map;
+	struct sn_bridge_key key;	    /* of a key: as it was made */
+	enum sn_bridge_transport transport; /* of a QP */
+};
+
+struct sn_bridge {
+	struct sn_bridge_config config;
+	struct sn_fabric *fabric;
+	struct sn_nic *nic;
+	struct sn_dev *dev;
+	struct sn_bridge_object *table[SN_BRIDGE_TYPES][SN_BRIDGE_BUCKETS];
+};
+
+/* Makes an object without a number, and maps its pages, if there are bytes. NULL: errno says why. */
+struct sn_bridge_object *sn_bridge_make(struct sn_bridge *bridge, enum sn_bridge_type type,
+					const struct sn_bridge_pages *pages, uint64_t bytes);
+/* Frees an object that is in no table, and its map. */
+void sn_bridge_discard(struct sn_bridge *bridge, struct sn_bridge_object *object);
+void sn_bridge_add(struct sn_bridge *bridge, struct sn_bridge_object *object, uint32_t number);
+struct sn_bridge_object *sn_bridge_find(struct sn_bridge *bridge, enum sn_bridge_type type,
+					uint32_t number);
+/* Takes an object out of its table, and discards it. */
+void sn_bridge_drop(struct sn_bridge *bridge, struct sn_bridge_object *object);
+/* Discards all objects, which the engine has forgotten. */
+void sn_bridge_drop_all(struct sn_bridge *bridge);
+
+/* Where guest memory is in this process; 0: not all the bytes are guest memory. */
+uint64_t sn_bridge_at(const struct sn_bridge *bridge, uint64_t guest, uint64_t bytes);
+
+#endif

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The bridge without a machine around it: guests whose memory is a memfd and whose NICs are on one
+ * fabric. One argument: eth or ib.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "bridge_guest.h"
+#include "simnic/device/testing.h"
+#include "simnic/fabric/fabric.h"
+
+enum {
+	BUFFER = 40 * GUEST_PAGE,
+	ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+	      IBV_ACCESS_REMOTE_ATOMIC,
+	USER_A = 7,
+	USER_B = 9,
+	QUICK_MS = 30,
+};
+
+#define START_A 0x7f1200000100ull /* addresses of a program's: neither is at the start of a page */
+#define START_B 0x7f3400000e00ull
+
+static char fabric_name[32];
+static bool ethernet;
+static struct sn_fabric *fabric;
+
+/* Two guests, or on InfiniBand, where each NIC has a subnet of its own, one twice. */
+static struct guest guests[2];
+
+static struct {
+	struct guest *a, *b;
+	struct guest_cq acq, bcq;
+	struct guest_qp aqp, bqp;
+	struct guest_buffer abuf, bbuf; /* regions, from the first byte of the first page on */
+	uint32_t akey, bkey;
+} rig;
+
+static void nap_ms(long ms)
+{
+	struct timespec ts = { ms / 1000, ms % 1000 * 1000000 };
+
+	nanosleep(&ts, NULL);
+}
+
+/* The byte of a buffer where a key's first byte is. */
+static uint64_t offset_of(uint64_t start)
+{
+	return start % GUEST_PAGE;
+}
+
+static void make_ends(enum sn_bridge_transport transport)
+{
+	rig.abuf = guest_pages(rig.a, BUFFER / GUEST_PAGE + 1);
+	rig.bbuf = guest_pages(rig.b, BUFFER / GUEST_PAGE + 1);
+	guest_cq_make(rig.a, &rig.acq, USER_A);
+	guest_cq_make(rig.b, &rig.bcq, USER_B);
+	guest_qp_make(rig.a, &rig.aqp, transport, &rig.acq, 0);
+	guest_qp_make(rig.b, &rig.bqp, transport, &rig.bcq, 0);
+	rig.akey = guest_key(rig.a, &rig.abuf, START_A, BUFFER, ALL, 0x5a);
+	rig.bkey = guest_key(rig.b, &rig.bbuf, START_B, BUFFER, ALL, 0xa5);
+	guest_connect(&rig.aqp, rig.b->bridge, rig.bqp.number);
+	guest_connect(&rig.bqp, rig.a->bridge, rig.aqp.number);
+}
+
+static void start_guests(void)
+{
+	memset(&rig, 0, sizeof(rig));
+	rig.a = &guests[0];
+	rig.b = ethernet ? &guests[1] : &guests[0];
+	guest_start(rig.a, fabric_name, 0, 0);
+	if (rig.b != rig.a)
+		guest_start(rig.b, fabric_name, 0, 1);
+}
+
+static int up(void **state)
+{
+	start_guests();
+	make_ends(SN_BRIDGE_RC);
+	return 0;
+}
+
+static int up_alone(void **state)
+{
+	start_guests();
+	return 0;
+}
+
+static int down(void **state)
+{
+	guest_stop(rig.a);
+	if (rig.b != rig.a)
+		guest_stop(rig.b);
+	assert_int_equal(0, simnic_test_protocol_errors());
+	return 0;
+}
+
+static struct guest_request request_of(uint8_t opcode, uint32_t bytes)
+{
+	return (struct guest_request){ .opcode = opcode,
+				       .bytes = bytes,
+				       .lkey = rig.akey,
+				       .local = START_A,
+				       .rkey = rig.bkey,
+				       .remote = START_B };
+}
+
+static struct guest_completion expect(struct guest_cq *cq, uint8_t opcode, uint8_t syndrome)
+{
+	struct guest_completion wc = guest_wait(cq);
+
+	assert_int_equal(opcode, wc.opcode);
+	assert_int_equal(syndrome, wc.syndrome);
+	return wc;
+}
+
+/* The region as bytes, across its scattered pages. */
+static uint8_t *byte_of(struct guest *guest, struct guest_buffer *buffer, uint64_t start,
+			uint64_t i)
+{
+	return guest_at(guest, buffer, offset_of(start) + i);
+}
+
+static void fill(uint8_t seed)
+{
+	for (uint64_t i = 0; i < BUFFER; i++)
+		*byte_of(rig.a, &rig.abuf, START_A, i) = (uint8_t)(i * 3 + i / 257 + seed);
+}
+
+static void assert_same(uint64_t bytes)
+{
+	for (uint64_t i = 0; i < bytes; i++)
+		if (*byte_of(rig.a, &rig.abuf, START_A, i) !=
+		    *byte_of(rig.b, &rig.bbuf, START_B, i))
+			fail_msg("byte %llu differs", (unsigned long long)i);
+}
+
+/* ---- traffic -------------------------------------------------------------------------------- */
+
+static void write_and_read_scattered_pages(void **state)
+{
+	static const uint32_t length[] = { 1, 100, 4096, 20000, BUFFER };
+	struct guest_request request;
+
+	for (size_t i = 0; i < sizeof(length) / sizeof(length[0]); i++) {
+		fill((uint8_t)i);
+		request = request_of(MLX5_OPCODE_RDMA_WRITE, length[i]);
+		guest_post(&rig.aqp, &request);
+		expect(&rig.acq, MLX5_CQE_REQ, 0);
+		assert_same(length[i]);
+		fill((uint8_t)(i + 100));
+		request.opcode = MLX5_OPCODE_RDMA_READ;
+		guest_post(&rig.aqp, &request);
+		assert_int_equal(length[i], expect(&rig.acq, MLX5_CQE_REQ, 0).bytes);
+		assert_same(length[i]);
+	}
+}
+
+static void send_and_receive(void **state)
+{
+	struct guest_request request = request_of(MLX5_OPCODE_SEND_IMM, 9000);
+	struct guest_completion wc;
+	uint16_t index;
+
+	fill(1);
+	request.imm = 0x12345678;
+	guest_post_recv(&rig.bqp, rig.bkey, START_B, BUFFER);
+	index = guest_post(&rig.aqp, &request);
+	assert_int_equal(index, expect(&rig.acq, MLX5_CQE_REQ, 0).index);
+	wc = expect(&rig.bcq, MLX5_CQE_RESP_SEND_IMM, 0);
+	assert_int_equal(9000, wc.bytes);
+	assert_int_equal(0x12345678, wc.imm);
+	assert_int_equal(rig.bqp.number, wc.qpn);
+	assert_same(9000);
+}
+
+/* Many requests, so that both rings wrap. */
+static void sends_wrap_the_rings(void **state)
+{
+	struct guest_request request = request_of(MLX5_OPCODE_SEND, 64);
+
+	for (int i = 0; i < 300; i++) {
+		guest_post_recv(&rig.bqp, rig.bkey, START_B, 64);
+		guest_post(&rig.aqp, &request);
+		expect(&rig.acq, MLX5_CQE_REQ, 0);
+		expect(&rig.bcq, MLX5_CQE_RESP_SEND, 0);
+	}
+}
+
+static void atomics(void **state)
+{
+	struct guest_request request = request_of(MLX5_OPCODE_ATOMIC_FA, 8);
+	uint64_t value = 40, seen;
+
+	memcpy(byte_of(rig.b, &rig.bbuf, START_B, 0), &value, 8);
+	request.swap_add = 2;
+	guest_post(&rig.aqp, &request);
+	expect(&rig.acq, MLX5_CQE_REQ, 0);
+	request.opcode = MLX5_OPCODE_ATOMIC_CS;
+	request.compare = 42;
+	request.swap_add = 99;
+	guest_post(&rig.aqp, &request);
+	expect(&rig.acq, MLX5_CQE_REQ, 0);
+	memcpy(&seen, byte_of(rig.b, &rig.bbuf, START_B, 0), 8);
+	assert_int_equal(99, seen);
+}
+
+/* The driver's own key: an address is a guest address. */
+static void physical_key(void **state)
+{
+	uint32_t key = guest_physical_key(rig.a, 0x11);
+	struct guest_request request = request_of(MLX5_OPCODE_RDMA_WRITE, 64);
+
+	fill(3);
+	request.lkey = key;
+	request.local = rig.abuf.page[0] + offset_of(START_A);
+	guest_post(&rig.aqp, &request);
+	expect(&rig.acq, MLX5_CQE_REQ, 0);
+	assert_same(64);
+}
+
+static void key_checks(void **state)
+{
+	struct guest_request request = request_of(MLX5_OPCODE_RDMA_WRITE, 64);
+	struct guest_event event;
+
+	request.rkey ^= 1; /* another variant of the same index */
+	guest_post(&rig.aqp, &request);
+	expect(&rig.acq, MLX5_CQE_REQ_ERR, MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR);
+	event = guest_event(rig.b);
+	assert_int_equal(SN_BRIDGE_QP_ACCESS_ERROR, event.event);
+	assert_int_equal(rig.bqp.number, event.number);
+}
+
+static void destroyed_key_is_dead(void **state)
+{
+	struct guest_request request = request_of(MLX5_OPCODE_RDMA_WRITE, 64);
+
+	assert_int_equal(0, sn_bridge_key_destroy(rig.a->bridge, rig.akey >> 8));
+	assert_int_equal(-ENOENT, sn_bridge_key_destroy(rig.a->bridge, rig.akey >> 8));
+	guest_post(&rig.aqp, &request);
+	expect(&rig.acq, MLX5_CQE_REQ_ERR, MLX5_CQE_SYNDROME_LOCAL_PROT_ERR);
+}
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+static void completion_event_once(void **state)
+{
+	struct guest_request request = request_of(MLX5_OPCODE_RDMA_WRITE, 8);
+	struct guest_event event;
+
+	guest_post(&rig.aqp, &request);
+	expect(&rig.acq, MLX5_CQE_REQ, 0);
+	assert_false(guest_has_event(rig.a)); /* not armed */
+	guest_arm(&rig.acq);
+	nap_ms(QUICK_MS);
+	assert_false(guest_has_event(rig.a)); /* nothing new */
+	guest_post(&rig.aqp, &request);
+	event = guest_event(rig.a);
+	assert_int_equal(SN_BRIDGE_COMPLETION, event.event);
+	assert_int_equal(rig.acq.number, event.number);
+	assert_int_equal(USER_A, event.user);
+	expect(&rig.acq, MLX5_CQE_REQ, 0);
+	guest_post(&rig.aqp, &request);
+	expect(&rig.acq, MLX5_CQE_REQ, 0);
+	nap_ms(QUICK_MS);
+	assert_false(guest_has_event(rig.a));
+}
+
+static void arming_late_tells_at_once(void **state)
+{
+	struct guest_request request = request_of(MLX5_OPCODE_RDMA_WRITE, 8);
+	struct sn_bridge_cq_state now = { 0 };
+
+	guest_post(&rig.aqp, &request);
+	while (!now.produced)
+		assert_int_equal(0, sn_bridge_cq_query(rig.a->bridge, rig.acq.number, &now));
+	assert_int_equal(0, now.consumed);
+	guest_arm(&rig.acq);
+	assert_int_equal(SN_BRIDGE_COMPLETION, guest_event(rig.a).event);
+}
+
+static void port_events(void **state)
+{
+	struct sn_nic *nic = &fabric->nic[0][0];
+	struct sn_bridge_port port;
+
+	atomic_store(&nic->port_up, 0);
+	atomic_fetch_add(&nic->event_gen, 1);
+	sn_proc_wake_all(fabric);
+	assert_int_equal(SN_BRIDGE_PORT_DOWN, guest_event(rig.a).event);
+	sn_bridge_port(rig.a->bridge, &port);
+	assert_false(port.up);
+	atomic_store(&nic->port_up, 1);
+	atomic_fetch_add(&nic->event_gen, 1);
+	sn_proc_wake_all(fabric);
+	assert_int_equal(SN_BRIDGE_PORT_UP, guest_event(rig.a).event);
+}
+
+/* ---- queue pairs ---------------------------------------------------------------------------- */
+
+static void error_flushes(void **state)
+{
+	struct sn_bridge *bridge = rig.b->bridge;
+
+	guest_post_recv(&rig.bqp, rig.bkey, START_B, 64);
+	assert_int_equal(0, sn_bridge_qp_modify(bridge, rig.bqp.number, SN_BRIDGE_2ERR, 0, NULL));
+	expect(&rig.bcq, MLX5_CQE_RESP_ERR, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
+	guest_post_recv(&rig.bqp, rig.bkey, START_B, 64); /* nothing rings, yet it is flushed */
+	expect(&rig.bcq, MLX5_CQE_RESP_ERR, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
+}
+
+static void transitions_and_query(void **state)
+{
+	struct sn_bridge *bridge = rig.a->bridge;
+	struct sn_bridge_qpc qpc, none = { .min_rnr_nak = 9, .rre = false, .rwe = false };
+	uint32_t number = rig.aqp.number;
+
+	assert_int_equal(0, sn_bridge_qp_query(bridge, number, &qpc));
+	assert_int_equal(3, qpc.state); /* RTS */
+	assert_int_equal(rig.bqp.number, qpc.remote_qpn);
+	assert_int_equal(0xfffff0, qpc.next_send_psn);
+	assert_int_equal(4, qpc.log_sra_max);
+	assert_true(qpc.rre && qpc.rwe && qpc.rae);
+	/* what is not named stays: the mask names the timer and one right */
+	assert_int_equal(
+		0, sn_bridge_qp_modify(bridge, number, SN_BRIDGE_RTS2RTS, 1 << 6 | 1 << 1, &none));
+	assert_int_equal(0, sn_bridge_qp_query(bridge, number, &qpc));
+	assert_int_equal(9, qpc.min_rnr_nak);
+	assert_true(!qpc.rre && qpc.rwe && qpc.rae);
+	assert_int_equal(7, qpc.retry_count);
+	assert_int_equal(-EINVAL, sn_bridge_qp_modify(bridge, number, SN_BRIDGE_INIT2RTR, 0, &qpc));
+	assert_int_equal(0, sn_bridge_qp_modify(bridge, number, SN_BRIDGE_2RST, 0, NULL));
+	assert_int_equal(0, sn_bridge_qp_query(bridge, number, &qpc));
+	assert_int_equal(0, qpc.state);
+	assert_int_equal(-ENOENT,
+			 sn_bridge_qp_modify(bridge, number + 50, SN_BRIDGE_2RST, 0, NULL));
+}
+
+static void objects_in_use_stay(void **state)
+{
+	assert_int_equal(-EBUSY, sn_bridge_cq_destroy(rig.a->bridge, rig.acq.number));
+	assert_int_equal(0, sn_bridge_qp_destroy(rig.a->bridge, rig.aqp.number));
+	if (rig.a == rig.b)
+		assert_int_equal(0, sn_bridge_qp_destroy(rig.b->bridge, rig.bqp.number));
+	assert_int_equal(0, sn_bridge_cq_destroy(rig.a->bridge, rig.acq.number));
+	assert_int_equal(-ENOENT, sn_bridge_cq_destroy(rig.a->bridge, rig.acq.number));
+}
+
+static void resized_queue_goes_on(void **state)
+{
+	struct guest_request request = request_of(MLX5_OPCODE_RDMA_WRITE, 8);
+	struct sn_bridge_cq attr = { .log_size = GUEST_LOG_CQ, .cqe_size = 64 };
+	struct guest_completion wc;
+
+	rig.acq.consumed = 0;
+	guest_post(&rig.aqp, &request);
+	expect(&rig.acq, MLX5_CQE_REQ, 0);
+	attr.pages = guest_list(&(struct guest_buffer){ { 0 }, 0 });
+	assert_int_equal(-EINVAL, sn_bridge_cq_resize(rig.a->bridge, rig.acq.number, &attr));
+	struct guest_buffer ring = guest_pages(rig.a, 1);
+
+	memset(guest_at(rig.a, &ring, 0), MLX5_CQE_INVALID << 4, GUEST_PAGE);
+	attr.pages = guest_list(&ring);
+	assert_int_equal(0, sn_bridge_cq_resize(rig.a->bridge, rig.acq.number, &attr));
+	wc = guest_wait(&rig.acq); /* the mark in the old ring */
+	assert_int_equal(MLX5_CQE_RESIZE_CQ, wc.opcode);
+	rig.acq.ring = ring;
+	guest_post(&rig.aqp, &request);
+	expect(&rig.acq, MLX5_CQE_REQ, 0);
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+/* What is posted before a reset reaches no memory after it, and all numbers are unknown. */
+static void reset_forgets_everything(void **state)
+{
+	struct guest_request request = request_of(MLX5_OPCODE_RDMA_WRITE, 64);
+	struct sn_bridge_cq_state now;
+
+	assert_int_equal(0, sn_bridge_reset(rig.b->bridge));
+	if (rig.a != rig.b) {
+		guest_post(&rig.aqp, &request); /* to a QP that is no more */
+		nap_ms(QUICK_MS);
+	}
+	assert_int_equal(-ENOENT, sn_bridge_qp_destroy(rig.b->bridge, rig.bqp.number));
+	assert_int_equal(-ENOENT, sn_bridge_key_destroy(rig.b->bridge, rig.bkey >> 8));
+	assert_int_equal(-ENOENT, sn_bridge_cq_query(rig.b->bridge, rig.bcq.number, &now));
+	memset(rig.b->ram, 0xee, (size_t)GUEST_PAGES * GUEST_PAGE);
+	nap_ms(QUICK_MS);
+	for (size_t i = 0; i < (size_t)GUEST_PAGES * GUEST_PAGE; i++)
+		if (rig.b->ram[i] != 0xee)
+			fail_msg("byte %zu of guest memory was written", i);
+}
+
+static void after_reset_all_works_again(void **state)
+{
+	assert_int_equal(0, sn_bridge_reset(rig.a->bridge));
+	if (rig.a != rig.b)
+		assert_int_equal(0, sn_bridge_reset(rig.b->bridge));
+	make_ends(SN_BRIDGE_RC);
+	write_and_read_scattered_pages(state);
+}
+
+static void stopped_nic_does_nothing(void **state)
+{
+	struct guest_request request = request_of(MLX5_OPCODE_RDMA_WRITE, 64);
+	struct guest_completion wc;
+
+	fill(8);
+	sn_bridge_stop(rig.a->bridge, true);
+	guest_post(&rig.aqp, &request);
+	nap_ms(QUICK_MS);
+	assert_false(guest_poll(&rig.acq, &wc));
+	sn_bridge_stop(rig.a->bridge, false);
+	guest_post(&rig.aqp, &request); /* the doorbell before got lost; this one is for both */
+	expect(&rig.acq, MLX5_CQE_REQ, 0);
+	expect(&rig.acq, MLX5_CQE_REQ, 0);
+	assert_same(64);
+}
+
+static void another_host_is_refused(void **state)
+{
+	struct sn_bridge_config config = { .fabric = fabric_name, .host = 1 };
+	struct sn_bridge *bridge;
+
+	assert_int_equal(-EXDEV, sn_bridge_new(&config, &bridge));
+	config.host = 0;
+	config.nic = 77;
+	assert_int_equal(-ENODEV, sn_bridge_new(&config, &bridge));
+}
+
+static void pages_outside_of_memory_are_refused(void **state)
+{
+	uint64_t page[2] = { 0, (uint64_t)GUEST_PAGES * GUEST_PAGE };
+	struct sn_bridge_pages pages = { .page = page, .n = 2, .shift = 12 };
+
+	errno = 0;
+	assert_null(sn_bridge_map(rig.a->bridge, &pages, 2 * GUEST_PAGE));
+	assert_int_equal(EINVAL, errno);
+	page[1] = GUEST_PAGE + 8;
+	assert_null(sn_bridge_map(rig.a->bridge, &pages, 2 * GUEST_PAGE));
+	page[1] = GUEST_PAGE;
+	assert_null(sn_bridge_map(rig.a->bridge, &pages, 2 * GUEST_PAGE + 1));
+	assert_ptr_equal(rig.a->ram, sn_bridge_map(rig.a->bridge, &pages, 2 * GUEST_PAGE));
+}
+
+/* A map of large pages, from the middle of one on, shows what guest memory has. */
+static void maps_show_guest_memory(void **state)
+{
+	uint64_t page[2] = { 64 * GUEST_PAGE, 16 * GUEST_PAGE };
+	struct sn_bridge_pages pages = {
+		.page = page, .n = 2, .shift = 14, .offset = GUEST_PAGE + 100
+	};
+	uint8_t *at = sn_bridge_map(rig.a->bridge, &pages, 4 * GUEST_PAGE);
+
+	assert_non_null(at);
+	rig.a->ram[65 * GUEST_PAGE + 100] = 1;
+	rig.a->ram[16 * GUEST_PAGE + GUEST_PAGE + 99] = 2;
+	assert_int_equal(1, at[0]);
+	assert_int_equal(2, at[4 * GUEST_PAGE - 1]);
+	at[3 * GUEST_PAGE] = 3;
+	assert_int_equal(3, rig.a->ram[16 * GUEST_PAGE + 100]);
+	sn_bridge_unmap(rig.a->bridge, at, 4 * GUEST_PAGE);
+}
+
+static int start(void **state)
+{
+	struct sn_fabric_config config = { .n_hosts = 2,
+					   .n_nics = 2,
+					   .link_layer = ethernet ? SN_LINK_ETH : SN_LINK_IB,
+					   .joined = ethernet };
+
+	snprintf(fabric_name, sizeof(fabric_name), "bridge-%d", (int)getpid());
+	if (sn_fabric_create(fabric_name, &config))
+		return -1;
+	return sn_fabric_attach(fabric_name, &fabric);
+}
+
+static int stop(void **state)
+{
+	return sn_fabric_destroy(fabric_name);
+}
+
+#define T(what)	    cmocka_unit_test_setup_teardown(what, up, down)
+#define ALONE(what) cmocka_unit_test_setup_teardown(what, up_alone, down)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		T(write_and_read_scattered_pages),
+		T(send_and_receive),
+		T(sends_wrap_the_rings),
+		T(atomics),
+		T(physical_key),
+		T(key_checks),
+		T(destroyed_key_is_dead),
+		T(completion_event_once),
+		T(arming_late_tells_at_once),
+		T(port_events),
+		T(error_flushes),
+		T(transitions_and_query),
+		T(objects_in_use_stay),
+		T(resized_queue_goes_on),
+		T(reset_forgets_everything),
+		T(after_reset_all_works_again),
+		T(stopped_nic_does_nothing),
+		ALONE(another_host_is_refused),
+		ALONE(pages_outside_of_memory_are_refused),
+		ALONE(maps_show_guest_memory),
+	};
+
+	ethernet = argc > 1 && !strcmp(argv[1], "eth");
+	return cmocka_run_group_tests(tests, start, stop);
+}
