@@ -263,13 +263,13 @@ static void unrealize(PCIDevice *parent)
 {
 	struct sn_qemu *dev = to_dev(parent);
 
-	timer_free(dev->beat);
-	timer_free(dev->work);
-	qemu_bh_delete(dev->deliver);
 	msix_uninit(parent, &dev->bar, &dev->bar);
 	pcie_aer_exit(parent);
 	pcie_cap_exit(parent);
-	sn_pci_free(dev->pci);
+	sn_pci_free(dev->pci); /* until then the data path's thread may wake it */
+	qemu_bh_delete(dev->deliver);
+	timer_free(dev->beat);
+	timer_free(dev->work);
 	if (dev->log)
 		fclose(dev->log);
 }

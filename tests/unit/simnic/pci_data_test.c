@@ -4,6 +4,7 @@
  * the driver.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,6 +40,8 @@ enum {
 	CREATE_RMP = 0x90c,
 	HEAD = 272,
 	EQ_AT = DRIVER_FREE,
+	LOG_EVENTS = 12,
+	EVENTS = 1 << LOG_EVENTS,
 };
 
 static struct driver driver;
@@ -386,6 +389,31 @@ static void events_of_the_last_life_are_forgotten(void **state)
 	assert_int_equal(sn_load32(driver.memory + EQ_AT + 32 + 24), 0x31);
 }
 
+static void *tell_many(void *arg)
+{
+	uint32_t eqn = *(uint32_t *)arg;
+
+	for (uint32_t number = 1; number <= EVENTS; number++)
+		fake_bridge.config.tell(fake_bridge.config.ctx, SN_BRIDGE_COMPLETION, number, eqn);
+	return NULL;
+}
+
+/* The machine delivers while another thread tells: all arrive, in their order. */
+static void events_come_from_any_thread(void **state)
+{
+	uint32_t eqn = driver_eq(&driver, EQ_AT, LOG_EVENTS, 0);
+	pthread_t teller;
+
+	assert_int_equal(pthread_create(&teller, NULL, tell_many, &eqn), 0);
+	for (uint32_t i = 0; i < EVENTS; i++)
+		sn_pci_deliver(driver.pci);
+	pthread_join(teller, NULL);
+	sn_pci_deliver(driver.pci);
+	assert_int_equal(driver.wakes, EVENTS);
+	for (uint32_t i = 0; i < EVENTS; i++)
+		assert_int_equal(sn_load32(driver.memory + EQ_AT + 64 * i + 32 + 24), i + 1);
+}
+
 static void the_data_path_stands_still_when_it_must(void **state)
 {
 	assert_true(fake_bridge.stopped);
@@ -440,6 +468,7 @@ int main(void)
 		CASE(doorbells_go_on_as_they_came),
 		CASE(events_wait_for_the_machine),
 		CASE(events_of_the_last_life_are_forgotten),
+		CASE(events_come_from_any_thread),
 		CASE(the_data_path_stands_still_when_it_must),
 		CASE(a_new_life_resets_the_data_path),
 	};

@@ -27,8 +27,8 @@ struct driver {
 	uint32_t interrupts, last_vector;
 	uint32_t work_wanted, work_ms;
 	uint8_t token;
-	uint32_t bad_accesses; /* outside of memory */
-	uint32_t wakes;
+	uint32_t bad_accesses;	/* outside of memory */
+	_Atomic uint32_t wakes; /* from any thread */
 };
 
 /* A function of the link layer, with the command queue set up. */
