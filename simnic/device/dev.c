@@ -288,3 +288,21 @@ int sn_dev_set_async_fd(struct sn_dev *dev, int async_fd)
 	sn_unlock();
 	return 0;
 }
+
+void sn_dev_use_driver_gids(struct sn_dev *dev, bool use)
+{
+	sn_lock();
+	sn_nic_use_driver_gids(dev->nic, use);
+	sn_unlock();
+}
+
+int sn_dev_set_gid(struct sn_dev *dev, uint32_t index, const uint8_t gid[16], uint32_t type,
+		   uint16_t vlan)
+{
+	int err;
+
+	sn_lock();
+	err = sn_nic_set_driver_gid(dev->nic, index, gid, type, vlan);
+	sn_unlock();
+	return err;
+}

@@ -151,13 +151,45 @@ uint8_t sn_ud_sl(const struct sn_qp *qp, const struct sn_pkt *pkt)
 	return BEHIND_UDP | (is_ip4(qp, pkt) ? L3_IP4 : L3_IP6);
 }
 
+/* Kinds of GIDs that do not talk to each other: mapped IPv4, link-local, others. */
+static int gid_kind(const uint8_t gid[16])
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	if (!memcmp(gid, mapped, sizeof(mapped)))
+		return 0;
+	return gid[0] == 0xfe && gid[1] == 0x80 ? 1 : 2;
+}
+
+/*
+ * The address that a datagram went to. Of a driver's table, the packet does not tell which entry it
+ * was: the first of the sender's kind and VLAN is taken.
+ */
+static void dgid_of(const struct sn_qp *qp, const struct sn_pkt *pkt, uint8_t dgid[16])
+{
+	const struct sn_nic *nic = qp->dev->nic;
+
+	memcpy(dgid, nic->gid, 16);
+	if (!atomic_load_explicit(&nic->tenant.driver_gid.used, memory_order_relaxed))
+		return;
+	for (uint32_t i = 0; i < SN_MAX_GIDS; i++) {
+		if (atomic_load(&nic->gid_type[i]) == SN_GID_NONE ||
+		    sn_nic_vlan_at(nic, i) != pkt->service.vlan)
+			continue;
+		sn_nic_gid_at(nic, i, dgid);
+		if (gid_kind(dgid) == gid_kind(pkt->sgid))
+			return;
+	}
+}
+
 static void build_grh(const struct sn_qp *qp, const struct sn_pkt *pkt, uint8_t grh[SN_GRH_BYTES])
 {
-	const uint8_t *dgid = qp->dev->nic->gid;
+	uint8_t dgid[16];
 
 	memset(grh, 0, SN_GRH_BYTES);
 	if (!(pkt->flags & SN_PKT_F_GRH))
 		return;
+	dgid_of(qp, pkt, dgid);
 	if (is_ip4(qp, pkt))
 		grh_ip4(grh, pkt, dgid);
 	else

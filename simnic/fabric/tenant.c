@@ -93,10 +93,39 @@ static void vlan_gid(const struct sn_nic *nic, uint16_t vlan, uint8_t gid[16])
 	gid[14] = vlan & 0xff;
 }
 
+/* ---- GIDs ----------------------------------------------------------------------------------- */
+
+void sn_nic_use_driver_gids(struct sn_nic *nic, bool use)
+{
+	for (uint32_t i = 0; i < SN_MAX_GIDS; i++) {
+		atomic_store(&nic->gid_type[i], SN_GID_NONE);
+		atomic_store(&nic->tenant.gid_vlan[i], 0);
+	}
+	memset(nic->tenant.driver_gid.at, 0, sizeof(nic->tenant.driver_gid.at));
+	atomic_store(&nic->tenant.driver_gid.used, use);
+}
+
+/* The entry is empty while its bytes change: other processes read them. */
+int sn_nic_set_driver_gid(struct sn_nic *nic, uint32_t index, const uint8_t gid[16], uint32_t type,
+			  uint16_t vlan)
+{
+	if (index >= SN_MAX_GIDS || vlan > SN_VLAN_MAX)
+		return -EINVAL;
+	atomic_store(&nic->gid_type[index], SN_GID_NONE);
+	memcpy(nic->tenant.driver_gid.at[index], gid, 16);
+	atomic_store(&nic->tenant.gid_vlan[index], vlan);
+	atomic_store(&nic->gid_type[index], type);
+	return 0;
+}
+
 void sn_nic_gid_at(const struct sn_nic *nic, uint32_t index, uint8_t gid[16])
 {
 	uint16_t vlan = sn_nic_vlan_at(nic, index);
 
+	if (atomic_load_explicit(&nic->tenant.driver_gid.used, memory_order_relaxed)) {
+		memcpy(gid, nic->tenant.driver_gid.at[index < SN_MAX_GIDS ? index : 0], 16);
+		return;
+	}
 	memcpy(gid, nic->gid, 16);
 	if (vlan)
 		vlan_gid(nic, vlan, gid);
@@ -107,10 +136,22 @@ void sn_nic_vlan_name(const struct sn_nic *nic, uint16_t vlan, char *buf, uint32
 	snprintf(buf, len, "%.10s.%u", nic->netdev, vlan);
 }
 
+static bool driver_has_gid(const struct sn_nic *nic, const uint8_t gid[16], uint16_t vlan)
+{
+	for (uint32_t i = 0; i < SN_MAX_GIDS; i++)
+		if (atomic_load(&nic->gid_type[i]) != SN_GID_NONE &&
+		    sn_nic_vlan_at(nic, i) == vlan &&
+		    !memcmp(nic->tenant.driver_gid.at[i], gid, 16))
+			return true;
+	return false;
+}
+
 static bool nic_has_gid(const struct sn_nic *nic, const uint8_t gid[16], uint16_t vlan)
 {
 	uint8_t own[16];
 
+	if (atomic_load(&nic->tenant.driver_gid.used))
+		return driver_has_gid(nic, gid, vlan);
 	if (!vlan)
 		return !memcmp(nic->gid, gid, 16);
 	vlan_gid(nic, vlan, own);

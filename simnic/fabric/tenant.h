@@ -29,8 +29,12 @@ struct sn_class {
 struct sn_tenant {
 	_Atomic uint16_t pkey[SN_MAX_PKEYS];
 	_Atomic uint16_t gid_vlan[SN_MAX_GIDS]; /* VLAN of each index; 0: none */
-	_Atomic uint32_t gid_gen, pkey_gen;	/* bumped when a table changed */
-	struct sn_class sent[SN_MAX_CLASSES];	/* classes seen; further ones are not recorded */
+	struct {
+		_Atomic uint32_t used; /* 1: nic.gid is no address of the NIC, these are */
+		uint8_t at[SN_MAX_GIDS][16];
+	} driver_gid; /* Ethernet: GIDs that a driver of the NIC has set, by index */
+	_Atomic uint32_t gid_gen, pkey_gen;   /* bumped when a table changed */
+	struct sn_class sent[SN_MAX_CLASSES]; /* classes seen; further ones are not recorded */
 };
 
 /* The tenant and class of a packet. */
@@ -53,6 +57,15 @@ int sn_nic_set_pkeys(struct sn_fabric *fabric, struct sn_nic *nic, const uint16_
  * entry becomes empty. Raises GID_CHANGE. -EOPNOTSUPP: InfiniBand; -EINVAL: no such index or VLAN.
  */
 int sn_nic_set_vlan(struct sn_fabric *fabric, struct sn_nic *nic, uint32_t index, uint16_t vlan);
+/*
+ * Gives an Ethernet NIC's table to a driver that sets its entries, as a real one does: it is empty
+ * then. False: the NIC has its own GID again. No event is raised, and sysfs does not change. One
+ * caller at a time.
+ */
+void sn_nic_use_driver_gids(struct sn_nic *nic, bool use);
+/* Sets an entry of such a table; type: enum sn_gid_type. -EINVAL: no such index or VLAN. */
+int sn_nic_set_driver_gid(struct sn_nic *nic, uint32_t index, const uint8_t gid[16], uint32_t type,
+			  uint16_t vlan);
 /* The table's entry at an index that is not empty. */
 void sn_nic_gid_at(const struct sn_nic *nic, uint32_t index, uint8_t gid[16]);
 uint16_t sn_nic_vlan_at(const struct sn_nic *nic, uint32_t index); /* 0: none */

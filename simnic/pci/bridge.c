@@ -89,11 +89,32 @@ static int join(const char *name, uint32_t host)
 	return 0;
 }
 
+static bool is_ethernet(const struct sn_bridge *bridge)
+{
+	return bridge->nic->link_layer == SN_LINK_ETH;
+}
+
 static int open_dev(struct sn_bridge *bridge)
 {
 	const struct sn_dev_events events = { tell_completion, tell_async, bridge };
+	int err = sn_dev_open_trapped(bridge->config.nic, &events, &bridge->dev);
 
-	return sn_dev_open_trapped(bridge->config.nic, &events, &bridge->dev);
+	if (!err && is_ethernet(bridge))
+		sn_dev_use_driver_gids(bridge->dev, true);
+	return err;
+}
+
+static void keep_gids(struct sn_bridge *bridge)
+{
+	for (uint32_t i = 0; i < SN_MAX_GIDS; i++)
+		bridge->gid_type[i] = atomic_load(&bridge->nic->gid_type[i]);
+}
+
+static void put_gids_back(struct sn_bridge *bridge)
+{
+	sn_dev_use_driver_gids(bridge->dev, false);
+	for (uint32_t i = 0; i < SN_MAX_GIDS; i++)
+		atomic_store(&bridge->nic->gid_type[i], bridge->gid_type[i]);
 }
 
 static void close_dev(struct sn_bridge *bridge)
@@ -109,26 +130,31 @@ int sn_bridge_new(const struct sn_bridge_config *config, struct sn_bridge **out)
 	struct sn_bridge *bridge;
 	int err = join(config->fabric, config->host);
 
+	if (!err && config->nic >= process.fabric->n_nics)
+		err = -ENODEV;
 	if (err)
 		return err;
 	bridge = calloc(1, sizeof(*bridge));
 	if (!bridge)
 		return -ENOMEM;
 	bridge->config = *config;
+	bridge->config.fabric = process.name;
+	bridge->fabric = process.fabric;
+	bridge->nic = &process.fabric->nic[config->host][config->nic];
+	keep_gids(bridge);
 	err = open_dev(bridge);
 	if (err) {
 		free(bridge);
 		return err;
 	}
-	bridge->config.fabric = process.name;
-	bridge->fabric = process.fabric;
-	bridge->nic = &process.fabric->nic[config->host][config->nic];
 	*out = bridge;
 	return 0;
 }
 
 void sn_bridge_free(struct sn_bridge *bridge)
 {
+	if (bridge->dev && is_ethernet(bridge))
+		put_gids_back(bridge);
 	close_dev(bridge);
 	free(bridge);
 }
@@ -157,7 +183,7 @@ void sn_bridge_port(const struct sn_bridge *bridge, struct sn_bridge_port *port)
 
 	*port = (struct sn_bridge_port){
 		.up = atomic_load(&nic->port_up),
-		.ethernet = nic->link_layer == SN_LINK_ETH,
+		.ethernet = is_ethernet(bridge),
 		.lid = nic->lid,
 		.mtu = atomic_load(&nic->mtu),
 		.node_guid = nic->node_guid,
@@ -176,4 +202,14 @@ void sn_bridge_gid(const struct sn_bridge *bridge, uint32_t index, uint8_t gid[1
 	memset(gid, 0, 16);
 	if (index < SN_MAX_GIDS && atomic_load(&bridge->nic->gid_type[index]) != SN_GID_NONE)
 		sn_nic_gid_at(bridge->nic, index, gid);
+}
+
+int sn_bridge_set_gid(struct sn_bridge *bridge, uint32_t index, const uint8_t gid[16],
+		      uint32_t roce_version, uint16_t vlan)
+{
+	static const uint32_t types[] = { SN_GID_NONE, SN_GID_ROCE_V1, SN_GID_ROCE_V2 };
+
+	if (!is_ethernet(bridge) || roce_version > 2)
+		return -EINVAL;
+	return sn_dev_set_gid(bridge->dev, index, gid, types[roce_version], vlan);
 }

@@ -82,6 +82,14 @@ void sn_bridge_port(const struct sn_bridge *bridge, struct sn_bridge_port *port)
 uint16_t sn_bridge_pkey(const struct sn_bridge *bridge, uint32_t index);
 void sn_bridge_gid(const struct sn_bridge *bridge, uint32_t index, uint8_t gid[16]);
 /*
+ * Sets an entry of an Ethernet NIC's GID table (SET_ROCE_ADDRESS): peers find the NIC by it from
+ * now on. roce_version: 1 or 2; 0 empties the entry. vlan: 0: none. The table is empty after
+ * sn_bridge_new() and sn_bridge_reset(). -EINVAL: no such index, or not Ethernet.
+ */
+int sn_bridge_set_gid(struct sn_bridge *bridge, uint32_t index, const uint8_t gid[16],
+		      uint32_t roce_version, uint16_t vlan);
+
+/*
  * A doorbell: 8 bytes that were stored into a UAR page, as they lie in memory. The offsets of send
  * doorbells (0x800 and on, each 256 bytes) and of the CQs' (0x20) are obeyed; others do nothing.
  */

@@ -35,6 +35,7 @@ struct sn_bridge {
 	struct sn_fabric *fabric;
 	struct sn_nic *nic;
 	struct sn_dev *dev;
+	uint32_t gid_type[SN_MAX_GIDS]; /* of the NIC's own table, to be put back */
 	struct sn_bridge_object *table[SN_BRIDGE_TYPES][SN_BRIDGE_BUCKETS];
 };
 

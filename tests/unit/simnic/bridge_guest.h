@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A guest for tests of the bridge: guest memory is a memfd, pages of rings and regions lie scattered in
- * it, and requests are written as the driver writes them. A failed call ends the program. One thread.
+ * A guest for tests of the bridge: guest memory is a memfd, pages of rings and regions lie scattered
+ * in it, and requests are written as the driver writes them. A failed call ends the program. One
+ * thread.
  */
 #ifndef TESTS_BRIDGE_GUEST_H
 #define TESTS_BRIDGE_GUEST_H

@@ -73,6 +73,22 @@ static void make_ends(enum sn_bridge_transport transport)
 	guest_connect(&rig.bqp, rig.a->bridge, rig.aqp.number);
 }
 
+/* The address that a driver would give its interface: 192.0.2.NIC+1. */
+static void set_address(struct guest *guest, uint8_t nic)
+{
+	const uint8_t gid[16] = { [10] = 0xff, 0xff, 192, 0, 2, (uint8_t)(nic + 1) };
+
+	if (ethernet)
+		assert_int_equal(0, sn_bridge_set_gid(guest->bridge, 0, gid, 2, 0));
+}
+
+static void set_addresses(void)
+{
+	set_address(rig.a, 0);
+	if (rig.a != rig.b)
+		set_address(rig.b, 1);
+}
+
 static void start_guests(void)
 {
 	memset(&rig, 0, sizeof(rig));
@@ -81,6 +97,7 @@ static void start_guests(void)
 	guest_start(rig.a, fabric_name, 0, 0);
 	if (rig.b != rig.a)
 		guest_start(rig.b, fabric_name, 0, 1);
+	set_addresses();
 }
 
 static int up(void **state)
@@ -408,6 +425,7 @@ static void after_reset_all_works_again(void **state)
 	assert_int_equal(0, sn_bridge_reset(rig.a->bridge));
 	if (rig.a != rig.b)
 		assert_int_equal(0, sn_bridge_reset(rig.b->bridge));
+	set_addresses();
 	make_ends(SN_BRIDGE_RC);
 	write_and_read_scattered_pages(state);
 }
@@ -427,6 +445,30 @@ static void stopped_nic_does_nothing(void **state)
 	expect(&rig.acq, MLX5_CQE_REQ, 0);
 	expect(&rig.acq, MLX5_CQE_REQ, 0);
 	assert_same(64);
+}
+
+/* Peers find an Ethernet NIC by the addresses that its driver has set, and by no other. */
+static void driver_sets_gids(void **state)
+{
+	struct sn_bridge *bridge = rig.b->bridge;
+	uint8_t own[16], gid[16] = { 0xfe, 0x80, [15] = 77 }, seen[16];
+	int host, nic;
+
+	memcpy(own, fabric->nic[0][1].gid, sizeof(own));
+	if (!ethernet) {
+		assert_int_equal(-EINVAL, sn_bridge_set_gid(bridge, 3, gid, 2, 0));
+		return;
+	}
+	assert_int_equal(-EHOSTUNREACH, sn_fabric_find_gid(fabric, own, 0, &host, &nic));
+	assert_int_equal(0, sn_bridge_set_gid(bridge, 3, gid, 2, 5));
+	assert_int_equal(-EHOSTUNREACH, sn_fabric_find_gid(fabric, gid, 0, &host, &nic));
+	assert_int_equal(0, sn_fabric_find_gid(fabric, gid, 5, &host, &nic));
+	assert_int_equal(1, nic);
+	sn_bridge_gid(bridge, 3, seen);
+	assert_memory_equal(gid, seen, sizeof(gid));
+	assert_int_equal(0, sn_bridge_set_gid(bridge, 3, gid, 0, 0));
+	assert_int_equal(-EHOSTUNREACH, sn_fabric_find_gid(fabric, gid, 5, &host, &nic));
+	assert_int_equal(-EINVAL, sn_bridge_set_gid(bridge, SN_MAX_GIDS, gid, 2, 0));
 }
 
 static void another_host_is_refused(void **state)
@@ -487,8 +529,14 @@ static int start(void **state)
 	return sn_fabric_attach(fabric_name, &fabric);
 }
 
+/* The NIC's own table is back, for programs that come after the guest. */
 static int stop(void **state)
 {
+	uint8_t gid[16];
+	int host, nic;
+
+	memcpy(gid, fabric->nic[0][1].gid, sizeof(gid));
+	assert_int_equal(0, sn_fabric_find_gid(fabric, gid, 0, &host, &nic));
 	return sn_fabric_destroy(fabric_name);
 }
 
@@ -515,6 +563,7 @@ int main(int argc, char **argv)
 		T(reset_forgets_everything),
 		T(after_reset_all_works_again),
 		T(stopped_nic_does_nothing),
+		ALONE(driver_sets_gids),
 		ALONE(another_host_is_refused),
 		ALONE(pages_outside_of_memory_are_refused),
 		ALONE(maps_show_guest_memory),
