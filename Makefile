@@ -35,6 +35,7 @@ help:
 	@echo "  make demo             the main job: stock perftest outlives dead NICs and switches"
 	@echo "Long tests"
 	@echo "  make test-kernel      on Debian's own kernel with soft-RoCE, by QEMU (10 minutes; CASE=pattern)"
+	@echo "  make test-driver      the kernel's own mlx5 driver over a PCI device of simnic, by QEMU (10 minutes; CASE=pattern)"
 	@echo "  make proof            the promises as theorems, checked by Coq (docs/proof); gets it first"
 	@echo "  make proof-long       1,000,000 schedules of the simulation held to the proof"
 	@echo "  make model-long       the model of the protocol by spin: all configurations"
@@ -295,6 +296,10 @@ test-packages: deb
 .PHONY: test-kernel
 test-kernel: build deb
 	@python3 tests/kernel/lane.py --build $(B) --out $(OUT) --debs $(OUT)/packages $(if $(CASE),--case '$(CASE)')
+
+.PHONY: test-driver
+test-driver: build
+	@python3 tests/driver/lane.py --build $(B) --out $(OUT) $(if $(CASE),--case '$(CASE)')
 
 -include sdr/sdr.mk
 

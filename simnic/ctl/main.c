@@ -30,6 +30,7 @@ static const char help[] =
 	"there\n"
 	"  pkeys NIC P_KEY...                its partition table (InfiniBand), from index 0\n"
 	"  cost TARGET USEC                  time that every command of the NIC takes\n"
+	"  timeout TARGET SECONDS            after which a command of a NIC that hangs fails\n"
 	"  slow TARGET register|region|route USEC\n"
 	"                                    more, for each MiB registered; for each region; to "
 	"find a way\n"
@@ -187,20 +188,35 @@ int main(int argc, char **argv)
 		const char *name;
 		int (*run)(int argc, char **argv);
 	} commands[] = {
-		{ "create", ctl_create },     { "destroy", ctl_destroy },
-		{ "run", ctl_run },	      { "fault", ctl_fault },
-		{ "heal", ctl_heal },	      { "cost", ctl_cost },
-		{ "limit", ctl_limit },	      { "status", ctl_status },
-		{ "script", ctl_script },     { "release", ctl_release },
-		{ "reprobe", ctl_reprobe },   { "netdev", ctl_netdev },
-		{ "mtu", ctl_mtu },	      { "gids", ctl_gids },
-		{ "move-gid", ctl_move_gid }, { "posted-writes", ctl_posted_writes },
-		{ "quirk", ctl_quirk },	      { "removal", ctl_removal },
-		{ "swap", ctl_swap },	      { "slow", ctl_slow },
-		{ "vlan", ctl_vlan },	      { "pkeys", ctl_pkeys },
-		{ "real", ctl_real },	      { "atomic-scope", ctl_atomic_scope },
-		{ "link", ctl_link },	      { "speed", ctl_speed },
-		{ "retry", ctl_retry },	      { "clock", ctl_clock },
+		{ "create", ctl_create },
+		{ "destroy", ctl_destroy },
+		{ "run", ctl_run },
+		{ "fault", ctl_fault },
+		{ "heal", ctl_heal },
+		{ "cost", ctl_cost },
+		{ "timeout", ctl_timeout },
+		{ "limit", ctl_limit },
+		{ "status", ctl_status },
+		{ "script", ctl_script },
+		{ "release", ctl_release },
+		{ "reprobe", ctl_reprobe },
+		{ "netdev", ctl_netdev },
+		{ "mtu", ctl_mtu },
+		{ "gids", ctl_gids },
+		{ "move-gid", ctl_move_gid },
+		{ "posted-writes", ctl_posted_writes },
+		{ "quirk", ctl_quirk },
+		{ "removal", ctl_removal },
+		{ "swap", ctl_swap },
+		{ "slow", ctl_slow },
+		{ "vlan", ctl_vlan },
+		{ "pkeys", ctl_pkeys },
+		{ "real", ctl_real },
+		{ "atomic-scope", ctl_atomic_scope },
+		{ "link", ctl_link },
+		{ "speed", ctl_speed },
+		{ "retry", ctl_retry },
+		{ "clock", ctl_clock },
 	};
 
 	if (argc < 2)

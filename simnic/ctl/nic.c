@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The simnicctl commands that set properties of one NIC: cost, slow, retry, atomic-scope, limit,
- * mtu, quirk, removal, swap, netdev, gids, move-gid, vlan, pkeys.
+ * The simnicctl commands that set properties of one NIC: cost, timeout, slow, retry, atomic-scope,
+ * limit, mtu, quirk, removal, swap, netdev, gids, move-gid, vlan, pkeys.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -34,6 +34,19 @@ int ctl_cost(int argc, char **argv)
 	if (!ctl_nic(argv[1], &nic) || !ctl_number("cost", argv[2], 0, 1e8, &usec))
 		return CTL_FAILED;
 	atomic_store(&nic.nic->cmd_cost_ns, usec * 1e3);
+	return CTL_OK;
+}
+
+int ctl_timeout(int argc, char **argv)
+{
+	struct ctl_nic nic;
+	double seconds;
+
+	if (argc != 3)
+		return ctl_usage("timeout wants TARGET SECONDS");
+	if (!ctl_nic(argv[1], &nic) || !ctl_number("timeout", argv[2], 0.001, 1e6, &seconds))
+		return CTL_FAILED;
+	atomic_store(&nic.nic->cmd_timeout_ns, seconds * 1e9);
 	return CTL_OK;
 }
 

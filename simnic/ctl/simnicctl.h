@@ -41,6 +41,7 @@ int ctl_heal(int argc, char **argv);
 int ctl_link(int argc, char **argv);
 int ctl_speed(int argc, char **argv);
 int ctl_cost(int argc, char **argv);
+int ctl_timeout(int argc, char **argv);
 int ctl_slow(int argc, char **argv);
 int ctl_retry(int argc, char **argv);
 int ctl_posted_writes(int argc, char **argv);

@@ -13,6 +13,7 @@
 #include "simnic/fabric/fabric.h"
 #include "simnic/fabric/sysfs.h"
 
+#define CMD_TIMEOUT_NS	65000000000ull /* mlx5: 60 s, and 5 s for a completion that was not told */
 #define REMOVAL_EACH_NS 1000000
 
 /* A subnet per rail, as OpenSM is set up on multi-rail clusters; rail 0 has the default prefix. */
@@ -73,6 +74,7 @@ static void nic_init(struct sn_nic *nic, uint32_t host, uint32_t index,
 		nic_init_ib(nic);
 	atomic_init(&nic->port_up, 1);
 	atomic_init(&nic->cmd_cost_ns, config->cmd_cost_ns);
+	atomic_init(&nic->cmd_timeout_ns, CMD_TIMEOUT_NS);
 	atomic_init(&nic->slow.retry_percent, 100);
 	atomic_init(&nic->removal.each_ns, REMOVAL_EACH_NS);
 	atomic_init(&nic->max.qp_wr, SN_MAX_QP_WR);

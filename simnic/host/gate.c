@@ -18,21 +18,28 @@ static enum sn_nic_state state_now(const struct sn_ctx *ctx)
 	return atomic_load(&ctx->nic->state);
 }
 
-/* Signal handlers run, but the command goes on waiting, as in the kernel. */
-static void wait_while_hung(const struct sn_ctx *ctx)
-{
-	const struct timespec pause = { 0, SN_HANG_POLL_NS };
-
-	while (state_now(ctx) == SN_NIC_HANG)
-		nanosleep(&pause, NULL);
-}
-
 static uint64_t now_ns(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/*
+ * Waits for the end of a hang, or until then; false: the NIC still hangs. Signal handlers run, but
+ * the command goes on waiting, as in the kernel.
+ */
+static bool wait_while_hung(const struct sn_ctx *ctx, uint64_t until)
+{
+	const struct timespec pause = { 0, SN_HANG_POLL_NS };
+
+	while (state_now(ctx) == SN_NIC_HANG) {
+		if (now_ns() >= until)
+			return false;
+		nanosleep(&pause, NULL);
+	}
+	return true;
 }
 
 /*
@@ -79,21 +86,23 @@ static void wait_in_line(const struct sn_ctx *ctx, uint64_t done)
 }
 
 /*
- * Waits until the NIC has served the command. A hang cuts the line; those who stood in it line up
- * anew when it ends.
+ * Waits until the NIC has served the command, or until the driver gives the command up:
+ * -ETIMEDOUT. A hang cuts the line; those who stood in it line up anew when it ends.
  */
-static void wait_to_be_served(const struct sn_ctx *ctx, uint64_t more_ns)
+static int wait_to_be_served(const struct sn_ctx *ctx, uint64_t more_ns)
 {
-	uint64_t done;
+	uint64_t until = now_ns() + atomic_load(&ctx->nic->cmd_timeout_ns), done;
 
 	do {
-		wait_while_hung(ctx);
+		if (!wait_while_hung(ctx, until))
+			return -ETIMEDOUT;
 		done = state_now(ctx) == SN_NIC_OK
 			       ? line_up(ctx->nic, atomic_load(&ctx->nic->cmd_cost_ns) + more_ns)
 			       : 0;
 		if (done)
 			wait_in_line(ctx, done);
 	} while (state_now(ctx) == SN_NIC_HANG);
+	return 0;
 }
 
 bool sn_gate_internal_error(const struct sn_ctx *ctx)
@@ -101,21 +110,51 @@ bool sn_gate_internal_error(const struct sn_ctx *ctx)
 	return state_now(ctx) == SN_NIC_INTERNAL_ERROR;
 }
 
-int sn_gate_pass(struct sn_ctx *ctx, enum sn_gate gate, const struct sn_wait *wait)
+static bool destroys(enum sn_gate gate)
 {
-	if (wait->route_ns)
-		sleep_until(now_ns() + wait->route_ns);
-	if (gate == SN_GATE_FREE)
-		return state_now(ctx) == SN_NIC_DISASSOCIATED ? -EIO : 0;
-	atomic_fetch_add(&ctx->nic->count.commands, 1);
-	wait_to_be_served(ctx, wait->line_ns);
+	return gate == SN_GATE_DROP || gate == SN_GATE_DESTROY || gate == SN_GATE_DESTROY_QP;
+}
+
+/* The driver's answer without the firmware, as in mlx5 since Linux 5.17; before, EIO for ENOLINK. */
+static int answer_of_dead(enum sn_gate gate)
+{
+	if (gate == SN_GATE_OPEN)
+		return -EAGAIN;
+	return destroys(gate) || gate == SN_GATE_MODIFY ? 0 : -ENOLINK;
+}
+
+static int answer_now(const struct sn_ctx *ctx, enum sn_gate gate)
+{
 	switch (state_now(ctx)) {
 	case SN_NIC_OK:
 	case SN_NIC_HANG: return 0;
-	case SN_NIC_INTERNAL_ERROR:
-		/* as in mlx5 since Linux 5.17; EIO before */
-		return gate == SN_GATE_DESTROY || gate == SN_GATE_MODIFY ? 0 : -ENOLINK;
-	case SN_NIC_DISASSOCIATED: return -EIO;
+	case SN_NIC_INTERNAL_ERROR: return answer_of_dead(gate);
+	case SN_NIC_DISASSOCIATED: break;
 	}
-	return -EIO;
+	return destroys(gate) ? 0 : -EIO;
+}
+
+static int ask_firmware(struct sn_ctx *ctx, enum sn_gate gate, uint64_t line_ns)
+{
+	int err;
+
+	atomic_fetch_add(&ctx->nic->count.commands, 1);
+	err = wait_to_be_served(ctx, line_ns);
+	if (err && gate == SN_GATE_DESTROY_QP) {
+		wait_to_be_served(ctx, 0);
+		return 0;
+	}
+	return err;
+}
+
+int sn_gate_pass(struct sn_ctx *ctx, enum sn_gate gate, const struct sn_wait *wait)
+{
+	int err;
+
+	if (wait->route_ns)
+		sleep_until(now_ns() + wait->route_ns);
+	if (gate == SN_GATE_FREE || gate == SN_GATE_DROP)
+		return state_now(ctx) == SN_NIC_DISASSOCIATED ? answer_now(ctx, gate) : 0;
+	err = ask_firmware(ctx, gate, wait->line_ns);
+	return err ? err : answer_now(ctx, gate);
 }

@@ -36,7 +36,8 @@ int sn_pd_alloc(const struct sn_req *req)
 	return sn_req_out(req, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
 }
 
-int sn_pd_dealloc(const struct sn_req *req)
+/* The kernel counts users itself, and asks no firmware where there are any. */
+int sn_pd_check(const struct sn_req *req)
 {
 	struct sn_obj *pd;
 	uint32_t handle;
@@ -46,8 +47,17 @@ int sn_pd_dealloc(const struct sn_req *req)
 	pd = sn_obj_find(req->ctx, handle, SN_OBJ_PD);
 	if (!pd)
 		return -ENOENT;
-	if (pd->users)
-		return -EBUSY;
+	return pd->users ? -EBUSY : 0;
+}
+
+int sn_pd_dealloc(const struct sn_req *req)
+{
+	uint32_t handle;
+	int err = sn_pd_check(req); /* another thread may have made a user meanwhile */
+
+	if (err)
+		return err;
+	sn_req_u32(req, UVERBS_ATTR_DESTROY_PD_HANDLE, &handle);
 	sn_obj_drop(req->ctx, handle);
 	return 0;
 }

@@ -73,24 +73,32 @@ static struct sn_wait handler_wait(const struct handler *handler, const struct s
 	return wait;
 }
 
+static int run_locked(int (*run)(const struct sn_req *req), const struct sn_req *req)
+{
+	int err;
+
+	pthread_mutex_lock(&req->ctx->lock);
+	err = run(req);
+	pthread_mutex_unlock(&req->ctx->lock);
+	return err;
+}
+
+static int handle(const struct handler *handler, const struct sn_req *req)
+{
+	struct sn_wait wait = handler_wait(handler, req);
+	int err = handler->run == sn_pd_dealloc ? run_locked(sn_pd_check, req) : 0;
+
+	if (!err)
+		err = sn_gate_pass(req->ctx, handler->gate, &wait);
+	return err ? err : run_locked(handler->run, req);
+}
+
 static int handler_run(const struct handler *table, size_t n, uint32_t code, int unknown,
 		       const struct sn_req *req)
 {
-	struct sn_wait wait;
-	int err;
-
-	for (size_t i = 0; i < n; i++) {
-		if (table[i].code != code)
-			continue;
-		wait = handler_wait(&table[i], req);
-		err = sn_gate_pass(req->ctx, table[i].gate, &wait);
-		if (err)
-			return err;
-		pthread_mutex_lock(&req->ctx->lock);
-		err = table[i].run(req);
-		pthread_mutex_unlock(&req->ctx->lock);
-		return err;
-	}
+	for (size_t i = 0; i < n; i++)
+		if (table[i].code == code)
+			return handle(&table[i], req);
 	return unknown;
 }
 
@@ -99,7 +107,7 @@ static int handler_run(const struct handler *table, size_t n, uint32_t code, int
 static int uverbs_write(const struct sn_req *req)
 {
 	static const struct handler table[] = {
-		{ IB_USER_VERBS_CMD_QUERY_DEVICE, SN_GATE_COMMAND, sn_query_device },
+		{ IB_USER_VERBS_CMD_QUERY_DEVICE, SN_GATE_FREE, sn_query_device },
 		{ EX(IB_USER_VERBS_EX_CMD_QUERY_DEVICE), SN_GATE_COMMAND, sn_query_device_ex },
 		{ IB_USER_VERBS_CMD_QUERY_PORT, SN_GATE_COMMAND, sn_query_port_write },
 		{ IB_USER_VERBS_CMD_ALLOC_PD, SN_GATE_COMMAND, sn_pd_alloc },
@@ -131,7 +139,7 @@ static int uverbs_write(const struct sn_req *req)
 int sn_uverbs_ioctl(struct sn_ctx *ctx, struct ib_uverbs_ioctl_hdr *hdr)
 {
 	static const struct handler table[] = {
-		{ METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT), SN_GATE_COMMAND,
+		{ METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT), SN_GATE_OPEN,
 		  sn_get_context },
 		{ METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT), SN_GATE_COMMAND,
 		  sn_query_port },
@@ -161,7 +169,7 @@ int sn_uverbs_ioctl(struct sn_ctx *ctx, struct ib_uverbs_ioctl_hdr *hdr)
 		  sn_devx_destroy },
 		{ METHOD(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_MODIFY), SN_GATE_COMMAND,
 		  sn_devx_modify },
-		{ METHOD(UVERBS_OBJECT_AH, UVERBS_METHOD_AH_DESTROY), SN_GATE_FREE, sn_ah_destroy },
+		{ METHOD(UVERBS_OBJECT_AH, UVERBS_METHOD_AH_DESTROY), SN_GATE_DROP, sn_ah_destroy },
 		{ METHOD(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE), SN_GATE_COMMAND,
 		  sn_cq_create_cmd },
 		{ METHOD(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY), SN_GATE_DESTROY,
@@ -172,7 +180,7 @@ int sn_uverbs_ioctl(struct sn_ctx *ctx, struct ib_uverbs_ioctl_hdr *hdr)
 		  sn_srq_destroy_cmd },
 		{ METHOD(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE), SN_GATE_COMMAND,
 		  sn_qp_create_cmd },
-		{ METHOD(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_DESTROY), SN_GATE_DESTROY,
+		{ METHOD(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_DESTROY), SN_GATE_DESTROY_QP,
 		  sn_qp_destroy_cmd },
 	};
 	struct sn_req req = { ctx, hdr };

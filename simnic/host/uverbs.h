@@ -47,6 +47,7 @@ int sn_query_gid_table(const struct sn_req *req);
 int sn_async_alloc(const struct sn_req *req); /* event_file.c */
 int sn_comp_channel_create(const struct sn_req *req);
 int sn_pd_alloc(const struct sn_req *req); /* mr.c */
+int sn_pd_check(const struct sn_req *req); /* 0: nothing uses it */
 int sn_pd_dealloc(const struct sn_req *req);
 int sn_mr_reg_cmd(const struct sn_req *req);
 int sn_mr_rereg_cmd(const struct sn_req *req);

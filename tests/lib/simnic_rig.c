@@ -45,7 +45,8 @@ void rig_close(struct rig_end *end)
 {
 	if (end->qp)
 		ibv_destroy_qp(end->qp);
-	ibv_dereg_mr(end->mr);
+	if (end->mr)
+		ibv_dereg_mr(end->mr);
 	ibv_destroy_cq(end->cq);
 	ibv_destroy_comp_channel(end->channel);
 	ibv_dealloc_pd(end->pd);

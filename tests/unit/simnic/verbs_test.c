@@ -689,18 +689,6 @@ static void internal_error_flushes_nothing(void **state)
 	assert_int_equal(errno, EIO);
 }
 
-static void disassociated_fails_everything(void **state)
-{
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-
-	assert_int_equal(rig_ctl("fault nic-disassociate h0/mlx5_1"), 0);
-	assert_int_equal(rig_event(rig.ctx), IBV_EVENT_DEVICE_FATAL);
-	assert_int_equal(ibv_modify_qp(rig.qp, &attr, IBV_QP_STATE), EIO);
-	assert_int_equal(ibv_destroy_qp(rig.qp), EIO);
-}
-
-/* After any of them a new context on the healed NIC works: each test's connect proves it. */
-
 static uint64_t now_ns(void)
 {
 	struct timespec now;
@@ -708,6 +696,51 @@ static uint64_t now_ns(void)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
+
+/* All but what destroys. */
+static void disassociated_fails_everything(void **state)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct ibv_device_attr device;
+
+	assert_int_equal(rig_ctl("fault nic-disassociate h0/mlx5_1"), 0);
+	assert_int_equal(rig_event(rig.ctx), IBV_EVENT_DEVICE_FATAL);
+	assert_int_equal(ibv_modify_qp(rig.qp, &attr, IBV_QP_STATE), EIO);
+	assert_null(ibv_alloc_pd(rig.ctx));
+	assert_int_equal(errno, EIO);
+	assert_int_equal(ibv_query_device(rig.ctx, &device), EIO);
+	assert_int_equal(ibv_destroy_qp(rig.qp), 0); /* the kernel has destroyed it already */
+	rig.qp = NULL;
+	assert_int_equal(ibv_dereg_mr(rig.mr), 0);
+	rig.mr = NULL;
+}
+
+/* Each command waits by itself, then fails; a queue pair goes all the same, by two commands. */
+static void hang_times_commands_out(void **state)
+{
+	struct ibv_device_attr device;
+	uint64_t began;
+
+	assert_int_equal(rig_ctl("timeout h0/mlx5_1 0.1"), 0);
+	assert_int_equal(rig_ctl("fault nic-hang h0/mlx5_1"), 0);
+	began = now_ns();
+	assert_null(ibv_reg_mr(rig.pd, rig.mem, 4096, 0));
+	assert_int_equal(errno, ETIMEDOUT);
+	assert_true(now_ns() - began >= 100000000);
+	assert_int_equal(ibv_query_device(rig.ctx, &device), 0);
+	began = now_ns();
+	assert_int_equal(ibv_destroy_qp(rig.qp), 0);
+	assert_true(now_ns() - began >= 200000000);
+	rig.qp = NULL;
+	assert_int_equal(ibv_dereg_mr(rig.mr), ETIMEDOUT);
+	assert_int_equal(ibv_destroy_cq(rig.cq), ETIMEDOUT);
+	assert_int_equal(ibv_dealloc_pd(rig.pd), EBUSY);
+	assert_int_equal(rig_ctl("heal h0/mlx5_1"), 0);
+	assert_int_equal(ibv_dereg_mr(rig.mr), 0);
+	rig.mr = NULL;
+}
+
+/* After any of them a new context on the healed NIC works: each test's connect proves it. */
 
 static void commands_cost_time(void **state)
 {
@@ -955,6 +988,7 @@ static int tests(void)
 		WITH(connect_patient, hang_blocks_commands_until_healed),
 		WITH(connect_rc, internal_error_flushes_nothing),
 		WITH(connect_rc, disassociated_fails_everything),
+		WITH(connect_rc, hang_times_commands_out),
 		WITH(no_connection, commands_cost_time),
 		WITH(no_connection, commands_stand_in_one_line),
 		WITH(no_connection, a_line_ends_with_its_nic),

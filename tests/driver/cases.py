@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""The cases of this lane."""
+from shiftlab.guest.cases import CASES
+
+
+def load():
+    """All cases, in the order in which they run."""
+    import cases_belief     # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
+    return CASES

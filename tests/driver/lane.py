@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Linux' own mlx5 driver over simnic's PCI device, in a guest that QEMU emulates: what it does when a NIC breaks.
+
+  lane.py --build DIR                       all cases
+  lane.py --build DIR --case 'belief.*'     those that the pattern names; may be repeated
+  lane.py --build DIR --list                their names, and what each shows
+  lane.py --build DIR --shell               a shell in a guest with NICs
+  lane.py --build DIR --record              writes what the kernel said into rows.json beside this program
+
+Each case is passed, failed or skipped, with the reason. Logs of those that failed are in OUT/driver/NAME, what the
+kernels said in OUT/driver/console-N, what the device did in OUT/driver/device-N. The closing line is "N passed, N
+failed, N skipped"; the exit status is 1 if a case failed. tests/driver/README.md has more.
+"""
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import belief
+import cases
+import simnic_side
+from monitor import Monitor, Refused
+from shiftlab.guest.boot import ROOT, Guest, Image, Missing
+from shiftlab.guest.cases import Failed
+from shiftlab.guest.lane import Lane, add_options, chosen, list_cases, run, skip_all
+from shiftlab.lab import Stuck, out_folder
+
+MODULES = ("ib_uverbs", "rdma_ucm", "ib_umad", "mlx5_core", "mlx5_ib")
+INSTALL = os.path.join(ROOT, "scripts", "install-driver-lane.sh")
+# Hot plug by the root port itself, not by ACPI; a starved guest may find no timer interrupt in time.
+MACHINE = ("-machine", "q35", "-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off")
+ROWS = "rows"       # folder of what the kernel said of each fault
+
+
+class DriverLane(Lane):
+    """guests: by number, of a guest that runs or ran: its monitor."""
+
+    NAME = "driver"
+
+    def order(self, names, shell):
+        return {"cases": names, "build": out_folder(self.args.build), "shell": shell, "seed": self.args.seed,
+                "limit": self.args.limit, "nics": self.args.nics}
+
+    def nic(self, number, i):
+        """QEMU's options for a NIC behind a root port of its own."""
+        device = f"{self.args.device_type},id=nic{i},bus=port{i},{self.args.device_options.format(i=i)}"
+        log = os.path.join(self.out, f"device-{number}-{i}")
+        return ("-device", f"pcie-root-port,id=port{i},chassis=1,slot={i + 1}",
+                "-device", device.rstrip(",") + self.args.log_option.format(log=log))
+
+    def guest(self, names, number, shell):
+        socket = os.path.join(self.out, f"monitor-{number}")
+        machine = [*MACHINE, "-qmp", f"unix:{socket},server=on,wait=off"]
+        for i in range(self.args.nics):
+            machine += self.nic(number, i)
+        guest = Guest(self.image, self.order(names, shell), self.out, number, "tests/driver/inside.py", self.args.nice,
+                      machine, self.args.device, "no_timer_check")
+        guest.monitor = Monitor(socket)
+        return guest
+
+    def ask(self, guest, what):
+        """None, or why QEMU refused."""
+        try:
+            if "human" in what:
+                guest.monitor.human(what["human"])
+            else:
+                guest.monitor.fault(what["nic"], what["fault"])
+        except (Refused, OSError) as e:
+            return str(e)
+        return None
+
+    # ---- the belief table ------------------------------------------------------------------
+
+    def rows(self):
+        """What the kernel said of each fault in this run."""
+        found = {}
+        for name in belief.FAULTS:
+            try:
+                with open(os.path.join(self.out, ROWS, name + ".json"), encoding="utf-8") as f:
+                    found[name] = json.load(f)
+            except FileNotFoundError:
+                pass
+        return found
+
+    def compare(self):
+        """One case more for each row: is simnic as this kernel is?"""
+        for name, row in self.rows().items():
+            self.note(f"same.{name}", *self.compare_one(name, row))
+
+    def compare_one(self, name, row):
+        if not simnic_side.possible(name):
+            return "skipped", "simnic has no such fault"
+        try:
+            simnic = simnic_side.row(self.args.build, name)
+        except (Failed, Stuck) as e:
+            return "failed", f"simnic: {e}"
+        fresh, listed = simnic_side.compare(name, row, simnic)
+        return ("failed", "\n".join(fresh)) if fresh else ("passed", f"{listed} known differences")
+
+    def record(self, kernel):
+        rows = self.rows()
+        if not rows:
+            return
+        with open(simnic_side.ROWS, "w", encoding="utf-8") as f:
+            json.dump({"kernel": kernel, "rows": rows}, f, indent=1, sort_keys=True)
+            f.write("\n")
+
+
+def parse_args():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_options(p, "driver")
+    p.add_argument("--nics", type=int, default=4, choices=range(1, 9), help="in a guest; a case uses one up (4)")
+    p.add_argument("--record", action="store_true", help="write rows.json")
+    p.add_argument("--device", help="the shared object of the device (BUILD/out/lib/simnic/qemu-simnic.so)")
+    p.add_argument("--device-type", default="simnic", help="its name for QEMU (simnic)")
+    p.add_argument("--device-options", default="index={i}", help="of each, {i} being its number (index={i})")
+    p.add_argument("--log-option", default=",log={log}", help="of each, {log} being a file (,log={log})")
+    args = p.parse_args()
+    args.device = os.path.abspath(args.device or os.path.join(out_folder(args.build), "lib", "simnic", "qemu-simnic.so"))
+    return args
+
+
+def make_image(args):
+    """Kernel and initramfs; raises Missing."""
+    if not args.no_fetch:
+        subprocess.run([INSTALL, args.build], check=False)
+        subprocess.run(["cmake", args.build], check=False, stdout=subprocess.DEVNULL)  # finds the headers now
+        subprocess.run(["nice", "ninja", "-C", args.build], check=True, stdout=subprocess.DEVNULL)
+    if not os.path.exists(args.device):
+        raise Missing(f"no {args.device}: QEMU's headers are not there (scripts/install-driver-lane.sh)")
+    image = Image(os.path.join(os.path.abspath(args.build), "driver"), MODULES)
+    kernel = image.make()
+    print(f"the kernel of {kernel}; seed {args.seed}", flush=True)
+    return image, kernel
+
+
+def main():
+    args = parse_args()
+    cases.load()
+    if args.list:
+        list_cases()
+        return 0
+    names = chosen(args.case)
+    try:
+        image, kernel = make_image(args)
+    except Missing as e:
+        return skip_all(names, e)
+    lane = DriverLane(args, image)
+    shutil.rmtree(lane.out, ignore_errors=True)
+    os.makedirs(os.path.join(lane.out, ROWS))
+    if args.shell:
+        return lane.boot([], shell=True).process.wait()
+    status = run(lane, names, lane.compare)
+    if args.record:
+        lane.record(kernel)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

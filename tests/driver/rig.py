@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""What a case works with, inside a guest: a NIC, programs on it, and faults of it, made by the guest or by its host."""
+import glob
+import os
+import re
+import struct
+import threading
+import typing
+
+from shiftlab.guest import rig as guest_rig
+from shiftlab.guest.cases import Failed, check
+
+CLASS = "/sys/class/infiniband"
+PCI = "/sys/bus/pci/devices"
+COMMAND, BUS_MASTER = 4, 1 << 2             # of the config space
+EXPRESS, DEVICE_CONTROL, FLR = 0x10, 8, 1 << 15
+SLOW_MS = 3500      # of each command, where all are slow: seen as slow, and no timeout
+# What the kernel may warn of; all else fails the case.
+WARNINGS = ("uverbs_destroy_ufile_hw",)
+
+
+class Nic(typing.NamedTuple):
+    """name: of the IB device at boot. address: on the PCI bus."""
+    name: str
+    address: str
+
+    @property
+    def folder(self):
+        return os.path.join(PCI, self.address)
+
+
+def nics():
+    """In the order of their root ports, which is that of QEMU's."""
+    found = [Nic(os.path.basename(path), os.path.basename(os.path.realpath(os.path.join(path, "device"))))
+             for path in glob.glob(os.path.join(CLASS, "*"))]
+    return sorted(found, key=lambda nic: nic.address)
+
+
+def capability(config, wanted):
+    """Where a capability lies in the bytes of a config space."""
+    at = config[0x34]
+    while at and config[at] != wanted:
+        at = config[at + 1]
+    check(at, f"no PCI capability {wanted:#x}")
+    return at
+
+
+def warnings_of(kernel_log):
+    """The functions that warned; the first word behind "at FILE:LINE"."""
+    return re.findall(r"WARNING: .* at \S+:\d+ ([\w.]+)", kernel_log)
+
+
+class Rig(guest_rig.Rig):
+    """For one case, with NIC number `number` of the host."""
+
+    def __init__(self, order, folder, host, number, nic):
+        super().__init__(order, folder, lambda text: host.tell(says=text))
+        self.host, self.number, self.nic = host, number, nic
+        self.log_from = len(guest_rig.run("dmesg"))
+
+    # ---- faults ---------------------------------------------------------------------------
+
+    def ask(self, **what):
+        """Has the host break the NIC."""
+        refused = self.host.ask(nic=self.number, **what)
+        if refused:
+            raise Failed(f"the host: {refused}")
+
+    def breaks(self, word):
+        """A fault by its word in belief.FAULTS."""
+        own = {"remove": self.remove, "reset": self.reset, "flr": self.flr, "bus-master-off": self.bus_master_off,
+               "aer": self.aer}
+        if word in own:
+            own[word]()
+        else:
+            self.ask(fault=f"slow={SLOW_MS}" if word == "slow" else "syndrome=1" if word == "syndrome" else word)
+
+    def write(self, name, text):
+        with open(os.path.join(self.nic.folder, name), "w", encoding="ascii") as f:
+            f.write(text)
+
+    def remove(self):
+        """By the kernel's own hand, orderly."""
+        threading.Thread(target=self.write, args=("remove", "1"), daemon=True).start()
+
+    def reset(self):
+        """By the kernel, which saves and restores the config space."""
+        threading.Thread(target=self.write, args=("reset", "1"), daemon=True).start()
+
+    def config(self):
+        with open(os.path.join(self.nic.folder, "config"), "rb") as f:
+            return f.read()
+
+    def set_config(self, at, value):
+        with open(os.path.join(self.nic.folder, "config"), "r+b", buffering=0) as f:
+            f.seek(at)
+            f.write(struct.pack("<H", value))
+
+    def flr(self):
+        """Behind the kernel's back."""
+        config = self.config()
+        at = capability(config, EXPRESS) + DEVICE_CONTROL
+        self.set_config(at, struct.unpack_from("<H", config, at)[0] | FLR)
+
+    def bus_master_off(self):
+        self.set_config(COMMAND, struct.unpack_from("<H", self.config(), COMMAND)[0] & ~BUS_MASTER)
+
+    def aer(self):
+        """A fatal error of the link: the kernel resets it and asks the driver."""
+        self.ask(human=f"pcie_aer_inject_error nic{self.number} DLP")
+
+    # ---- what is seen ---------------------------------------------------------------------
+
+    def kernel_log(self):
+        """What the kernel has said since the case began."""
+        return guest_rig.run("dmesg")[self.log_from:]
+
+    def keep(self, to):
+        super().keep(to)
+        with open(os.path.join(to, "dmesg"), "w", encoding="utf-8") as f:
+            f.write(self.kernel_log())
+
+    def kernel_is_content(self):
+        """Fails on a warning of the kernel that is in no list."""
+        fresh = [w for w in warnings_of(self.kernel_log()) if w not in WARNINGS]
+        check(not fresh, f"the kernel warns: {' '.join(fresh)}")
