@@ -38,6 +38,7 @@ static const char help[] =
 	"time\n"
 	"  posted-writes TARGET USEC         payload is visible so long after its completion\n"
 	"  posted-writes TARGET USEC lost    acknowledged so long before it is in memory\n"
+	"  torn-lines NIC on|off             a reader may see half a line of 128 bytes\n"
 	"  clock NIC SECONDS [PPB]           its clock, at boot; how much too fast it is\n"
 	"  atomic-scope NIC hca|glob         atomic to its own atomics only, or to all\n"
 	"  link NIC [out|in] [--rate 1G] [--delay 12.5ms] [--loss 1e-3] [--burst N] [--reorder "
@@ -217,6 +218,7 @@ int main(int argc, char **argv)
 		{ "speed", ctl_speed },
 		{ "retry", ctl_retry },
 		{ "clock", ctl_clock },
+		{ "torn-lines", ctl_torn_lines },
 	};
 
 	if (argc < 2)

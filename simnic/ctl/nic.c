@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * The simnicctl commands that set properties of one NIC: cost, timeout, slow, retry, atomic-scope,
- * limit, mtu, quirk, removal, swap, netdev, gids, move-gid, vlan, pkeys.
+ * limit, mtu, quirk, removal, swap, torn-lines, netdev, gids, move-gid, vlan, pkeys.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -102,6 +102,18 @@ int ctl_posted_writes(int argc, char **argv)
 		return CTL_FAILED;
 	atomic_store(&nic.nic->posted.lost, lost);
 	atomic_store(&nic.nic->posted.ns, usec * 1e3);
+	return CTL_OK;
+}
+
+int ctl_torn_lines(int argc, char **argv)
+{
+	struct ctl_nic nic;
+
+	if (argc != 3 || (strcmp(argv[2], "on") && strcmp(argv[2], "off")))
+		return ctl_usage("torn-lines wants NIC on|off");
+	if (!ctl_nic(argv[1], &nic))
+		return CTL_FAILED;
+	atomic_store(&nic.nic->posted.torn, !strcmp(argv[2], "on"));
 	return CTL_OK;
 }
 

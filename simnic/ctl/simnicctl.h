@@ -44,6 +44,7 @@ int ctl_cost(int argc, char **argv);
 int ctl_timeout(int argc, char **argv);
 int ctl_slow(int argc, char **argv);
 int ctl_retry(int argc, char **argv);
+int ctl_torn_lines(int argc, char **argv);
 int ctl_posted_writes(int argc, char **argv);
 int ctl_clock(int argc, char **argv);
 int ctl_atomic_scope(int argc, char **argv);

@@ -20,6 +20,7 @@
 
 #include "simnic/device/apart.h"
 #include "simnic/device/completer.h"
+#include "simnic/device/copy.h"
 #include "simnic/device/count.h"
 #include "simnic/device/dev.h"
 #include "simnic/device/device.h"
@@ -457,11 +458,18 @@ static void engine_main(void *arg)
 	}
 }
 
+/* The device as a process: its signal handlers are not the program's. */
+static void engine_apart(void *arg)
+{
+	sn_copy_guard();
+	engine_main(arg);
+}
+
 /* A thread of the program, which is the device only where that cannot be a process of its own. */
 static void *engine_thread(void *arg)
 {
 	bool apart = !sn_engine.in_program && sn_apart_wanted();
-	int err = apart ? sn_apart_run(engine_main, arg) : 0;
+	int err = apart ? sn_apart_run(engine_apart, arg) : 0;
 
 	if (err)
 		fprintf(stderr,

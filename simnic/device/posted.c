@@ -11,8 +11,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "simnic/device/copy.h"
 #include "simnic/device/dev.h"
 #include "simnic/device/engine.h"
 #include "simnic/device/posted.h"
@@ -61,18 +61,23 @@ static bool died_with_it(const struct sn_nic *nic)
 		(pci == SN_PCI_NO_MASTER && atomic_load(&nic->state) != SN_NIC_DISASSOCIATED));
 }
 
-/*
- * Lands the oldest write through the kernel: memory that was unmapped meanwhile takes nothing, and
- * nobody dies of it.
- */
+/* Memory that was unmapped meanwhile takes nothing, and nobody dies of it. */
+static void land(const struct sn_posted *posted)
+{
+	struct iovec src = { (void *)posted->data, posted->bytes };
+
+	sn_copy_tear(atomic_load_explicit(&posted->nic->posted.torn, memory_order_relaxed));
+	if (sn_copy_is_guarded() || sn_copy_mapped(posted->dst, posted->n))
+		(void)sn_copy_pieces(posted->dst, posted->n, &src, 1, posted->bytes);
+}
+
 static void queue_land_first(struct sn_posted_queue *queue)
 {
 	struct sn_posted *posted = queue->first;
-	struct iovec src = { posted->data, posted->bytes };
 
 	SN_ASSERT(sn_engine.n_posted);
 	if (!died_with_it(posted->nic))
-		process_vm_readv(getpid(), posted->dst, posted->n, &src, 1, 0);
+		land(posted);
 	queue->first = posted->next;
 	if (!queue->first)
 		queue->last = NULL;

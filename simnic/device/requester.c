@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "simnic/device/copy.h"
 #include "simnic/device/cq.h"
 #include "simnic/device/dev.h"
 #include "simnic/device/engine.h"
@@ -248,15 +249,9 @@ static void pkt_headers(const struct sn_qp *qp, struct sn_pkt *pkt, const struct
 
 static void copy_inline(struct sn_pkt *pkt, const struct iovec *iov, int n)
 {
-	uint32_t at = 0;
-	int i;
-
-	for (i = 0; i < n; i++) {
-		SN_ASSERT(iov[i].iov_len <= sizeof(pkt->data) - at);
-		memcpy(pkt->data + at, iov[i].iov_base, iov[i].iov_len);
-		at += (uint32_t)iov[i].iov_len;
-	}
-	pkt->n_inline = at;
+	SN_ASSERT(pkt->length <= sizeof(pkt->data));
+	sn_copy_out(pkt->data, iov, (uint32_t)n, pkt->length);
+	pkt->n_inline = (uint32_t)pkt->length;
 }
 
 /* The receiver pulls long payload itself; it needs our own addresses. */

@@ -133,21 +133,20 @@ static int stage_take_datagram(struct sn_pkt *pkt, void **payload)
 
 int sn_stage_put(struct sn_pkt *pkt, const struct iovec *src, uint32_t n_src, uint64_t bytes)
 {
-	struct iovec whole = { pkt->data, SN_PKT_INLINE };
+	void *to = pkt->data;
 	int rc;
 
 	SN_ASSERT(bytes <= (pkt->op == SN_PKT_UD ? SN_UD_MTU : SN_STAGE_BYTES));
 	if (bytes > SN_PKT_INLINE) {
-		rc = pkt->op == SN_PKT_UD ? stage_take_datagram(pkt, &whole.iov_base)
-					  : stage_take_own(pkt, &whole.iov_base);
+		rc = pkt->op == SN_PKT_UD ? stage_take_datagram(pkt, &to)
+					  : stage_take_own(pkt, &to);
 		if (rc)
 			return rc;
-		whole.iov_len = bytes;
 		atomic_store_explicit(stage_word(pkt), pkt->bounce_ticket, memory_order_release);
 	} else {
 		pkt->n_inline = (uint32_t)bytes;
 	}
-	sn_copy_pieces(&whole, 1, src, n_src, bytes);
+	sn_copy_out(to, src, n_src, bytes);
 	return 0;
 }
 

@@ -18,6 +18,7 @@
 #include "simnic/device/stage.h"
 #include "simnic/device/wire.h"
 #include "simnic/device/wqe.h"
+#include "simnic/fabric/check.h"
 #include "simnic/fabric/fault.h"
 #include "simnic/fabric/held.h"
 #include "simnic/fabric/inbox.h"
@@ -149,19 +150,40 @@ void sn_count_landed(const struct sn_qp *qp, uint32_t messages, uint64_t bytes)
 
 /* ---- landing -------------------------------------------------------------------------------- */
 
-static int pull_slice(const struct sn_pkt *pkt, int32_t pid, struct iovec *dst, uint32_t n_dst,
-		      struct iovec *src, uint32_t n_src, uint64_t bytes)
+static int pull_by_kernel(int32_t pid, const struct iovec *dst, const struct iovec *src,
+			  uint32_t n_src, uint64_t bytes)
 {
-	ssize_t got;
+	ssize_t got = process_vm_readv(pid, dst, 1, src, n_src, 0);
 
-	if (pkt->src_proc == sn_engine.slot || pkt->op == SN_PKT_UD) {
-		sn_copy_pieces(dst, n_dst, src, n_src, bytes);
-		return 0;
-	}
-	got = process_vm_readv(pid, dst, n_dst, src, n_src, 0);
 	if (got == (ssize_t)bytes)
 		return 0;
 	return got < 0 ? -errno : -EFAULT;
+}
+
+/*
+ * Fetches the bytes from another process, and stores them in a second step: the kernel's copy
+ * writes words in parts where an end is not aligned.
+ */
+static int pull_remote(int32_t pid, const struct iovec *dst, uint32_t n_dst,
+		       const struct iovec *src, uint32_t n_src, uint64_t bytes)
+{
+	static uint8_t fetched[PULL_CHUNK] __attribute__((aligned(4096)));
+	const struct iovec whole = { fetched, bytes };
+	int rc;
+
+	SN_ASSERT(bytes <= sizeof(fetched));
+	if (!sn_copy_is_guarded() && !sn_copy_mapped(dst, n_dst))
+		return -EFAULT;
+	rc = pull_by_kernel(pid, &whole, src, n_src, bytes);
+	return rc ? rc : sn_copy_pieces(dst, n_dst, &whole, 1, bytes);
+}
+
+static int pull_slice(const struct sn_pkt *pkt, int32_t pid, struct iovec *dst, uint32_t n_dst,
+		      struct iovec *src, uint32_t n_src, uint64_t bytes)
+{
+	if (pkt->src_proc != sn_engine.slot && pkt->op != SN_PKT_UD)
+		return pull_remote(pid, dst, n_dst, src, n_src, bytes);
+	return sn_copy_pieces(dst, n_dst, src, n_src, bytes);
 }
 
 /*
@@ -175,10 +197,8 @@ static int pull_chunk(const struct sn_pkt *pkt, struct iovec *dst, uint32_t n_ds
 	int32_t pid = atomic_load(&sn_engine.fabric->proc[pkt->src_proc].pid);
 	int rc;
 
-	if (pkt->flags & SN_PKT_F_LATE) {
-		sn_copy_pieces(dst, n_dst, src, n_src, bytes);
-		return 0;
-	}
+	if (pkt->flags & SN_PKT_F_LATE)
+		return sn_copy_pieces(dst, n_dst, src, n_src, bytes);
 	if (!(pkt->flags & SN_PKT_F_CUT) &&
 	    !sn_path_open(sn_engine.fabric, pkt->src_host, pkt->src_nic, pkt->dst_host,
 			  pkt->dst_nic, pkt->op))
@@ -194,14 +214,21 @@ static int pull_chunk(const struct sn_pkt *pkt, struct iovec *dst, uint32_t n_ds
 	return rc;
 }
 
+static const struct sn_nic *wire_destination(const struct sn_pkt *pkt)
+{
+	return &sn_engine.fabric->nic[pkt->dst_host][pkt->dst_nic];
+}
+
 static int land_inline(const struct sn_pkt *pkt, const struct iovec *dst, uint32_t n_dst,
 		       struct sn_span *span)
 {
 	struct iovec src = { (uint8_t *)pkt->data + span->from, SN_PKT_INLINE - span->from };
 
-	sn_copy_pieces(dst, n_dst, &src, 1, span->to - span->from);
-	span->from = span->to;
-	return 0;
+	int rc = sn_copy_pieces(dst, n_dst, &src, 1, span->to - span->from);
+
+	if (!rc)
+		span->from = span->to;
+	return rc;
 }
 
 /* Whole packets. A long message is looked at anywhere, by the seed, and then now and again. */
@@ -224,6 +251,8 @@ int sn_wire_land(const struct sn_pkt *pkt, const struct iovec *dst, uint32_t n_d
 
 	if (span->from == span->to)
 		return 0;
+	sn_copy_tear(
+		atomic_load_explicit(&wire_destination(pkt)->posted.torn, memory_order_relaxed));
 	if (!pkt->n_sge && !pkt->bounce)
 		return land_inline(pkt, dst, n_dst, span);
 	s.n = sn_iov_skip(src, sn_stage_source(pkt, src), span->from - sn_psn_payload(pkt).from);
@@ -251,10 +280,10 @@ int sn_wire_land(const struct sn_pkt *pkt, const struct iovec *dst, uint32_t n_d
  */
 static void wire_copy_payload(const struct sn_pkt *pkt, void *to, uint64_t bytes)
 {
-	struct iovec src[SN_PKT_MAX_SGE], dst = { to, bytes };
+	struct iovec src[SN_PKT_MAX_SGE];
 	uint32_t n = sn_iov_skip(src, sn_stage_source(pkt, src), sn_psn_payload(pkt).from);
 
-	sn_copy_pieces(&dst, 1, src, n, bytes);
+	sn_copy_out(to, src, n, bytes);
 }
 
 /* Keeps a copy that can be delivered later, without its sender. */

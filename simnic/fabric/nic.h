@@ -147,6 +147,7 @@ struct sn_nic {
 		_Atomic uint64_t ns; /* delay of payload after its completion */
 		/* completions wait behind payload, which dies with the NIC */
 		_Atomic uint32_t lost;
+		_Atomic uint32_t torn; /* 1: lines of 128 bytes are written in halves */
 	} posted;
 	struct {
 		_Atomic uint32_t glob; /* 1: atomic to all; 0: to operations of this NIC */

@@ -2,6 +2,7 @@
 /* The device engine in one process: two QPs of one NIC, connected to each other. */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -19,12 +20,14 @@
 #include "simnic/device/testing.h"
 #include "tests/lib/fork.h"
 #include "tests/lib/simnic_ring.h"
+#include "tests/lib/watch.h"
 
 #define BUF (1 << 20)
 #define ACCESS                                                                                     \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC)
-#define QUICK_MS 30
+#define QUICK_MS       30
+#define WATCHED_WRITES 4000
 
 static struct sn_fabric *fabric;
 static char fabric_name[32];
@@ -265,6 +268,62 @@ static void inline_sges_and_wrap(void **state)
 		expect(&rig.acq, MLX5_CQE_REQ, 0, ring_post(&rig.a, &wr));
 		assert_memory_equal(rig.src, rig.dst, len);
 	}
+}
+
+/* From any address to any address: the whole words between are written by one store each. */
+static void words_are_whole(void **state)
+{
+	struct watch w;
+	struct ring_wr wr;
+
+	watch_begin(&w, watch_words, rig.dst + 8, 40);
+	for (uint32_t i = 0; i < WATCHED_WRITES; i++) {
+		uint32_t from = i % 13, to = 4 + i % 3;
+
+		memset(rig.src, (int)(i % 251), 512);
+		wr = wr_of(MLX5_OPCODE_RDMA_WRITE, 0, 0);
+		wr.raddr = (uint64_t)rig.dst + to;
+		wr.n_sge = 1;
+		wr.sge[0].addr = rig.src + from;
+		wr.sge[0].len = 8 + 40 * 8 + i % 5 - to;
+		wr.sge[0].lkey = rig.lkey;
+		expect(&rig.acq, MLX5_CQE_REQ, 0, ring_post(&rig.a, &wr));
+		assert_memory_equal(rig.src + from, rig.dst + to, wr.sge[0].len);
+	}
+	watch_end(&w);
+	assert_int_equal(0, w.torn);
+}
+
+static uint64_t torn_lines_seen(bool torn)
+{
+	struct watch w;
+	struct ring_wr wr = wr_of(MLX5_OPCODE_RDMA_WRITE, 0, 0);
+	uint64_t line = ((uint64_t)rig.dst + 127) & ~127ULL;
+
+	memset(rig.dst, 0, 1024);
+	atomic_store(&fabric->nic[0][0].posted.torn, torn);
+	watch_begin(&w, watch_line, (void *)line, WATCH_LINE_WORDS);
+	wr.raddr = line;
+	wr.n_sge = 1;
+	wr.sge[0].addr = rig.src;
+	wr.sge[0].len = 128;
+	wr.sge[0].lkey = rig.lkey;
+	/* On a busy machine the thread seldom runs within a microsecond of a write. */
+	for (uint64_t i = 1; torn ? !w.torn && i < 100 * WATCHED_WRITES : i < WATCHED_WRITES; i++) {
+		for (uint32_t k = 0; k < WATCH_LINE_WORDS; k++)
+			((uint64_t *)rig.src)[k] = i;
+		expect(&rig.acq, MLX5_CQE_REQ, 0, ring_post(&rig.a, &wr));
+	}
+	watch_end(&w);
+	atomic_store(&fabric->nic[0][0].posted.torn, 0);
+	assert_memory_equal(rig.src, (void *)line, 128);
+	return w.torn;
+}
+
+static void lines_tear_when_asked(void **state)
+{
+	assert_int_equal(0, torn_lines_seen(false));
+	assert_in_range(torn_lines_seen(true), 1, UINT64_MAX);
 }
 
 /* A request of inline data with pointers behind it, cut out of one pattern. */
@@ -898,6 +957,8 @@ int main(void)
 		T(send_and_receive),
 		T(atomics),
 		T(inline_sges_and_wrap),
+		T(words_are_whole),
+		T(lines_tear_when_asked),
 		T(inline_before_pointers),
 		T(inline_is_no_place_for_an_answer),
 		T(scatter_to_cqe),

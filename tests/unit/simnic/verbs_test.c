@@ -272,6 +272,32 @@ static void write_past_the_end(void **state)
 	expect_peer_bytes(RIG_MEM - 256, "\xee\xee\xee\xee", 4);
 }
 
+/* Registered, and unmapped since: the request fails, and nobody dies of it. */
+static void read_into_a_hole(uint32_t length)
+{
+	uint8_t *hole =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr = ibv_reg_mr(rig.pd, hole, 4096, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_sge sge = { (uintptr_t)hole, length, mr ? mr->lkey : 0 };
+
+	assert_non_null(mr);
+	assert_int_equal(post(IBV_WR_RDMA_READ, sge, rig_peer.mem, rig_peer.rkey, 0), 0);
+	assert_int_equal(munmap(hole, 4096), 0);
+	assert_int_equal(post(IBV_WR_RDMA_READ, sge, rig_peer.mem, rig_peer.rkey, 0), 0);
+	expect_status(IBV_WC_LOC_PROT_ERR);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+static void short_read_into_a_hole(void **state)
+{
+	read_into_a_hole(200);
+}
+
+static void long_read_into_a_hole(void **state)
+{
+	read_into_a_hole(4096);
+}
+
 static void write_with_a_wrong_key(void **state)
 {
 	expect_remote_access_error(rig_peer.mem, rig_peer.rkey ^ 1);
@@ -956,6 +982,8 @@ static int tests(void)
 		WITH(no_connection, qp_connected_to_itself),
 		WITH(connect_patient, fork_then_open),
 		WITH(connect_patient, write_past_the_end),
+		WITH(connect_patient, short_read_into_a_hole),
+		WITH(connect_patient, long_read_into_a_hole),
 		WITH(connect_patient, write_with_a_wrong_key),
 		WITH(connect_read_only, write_without_the_right),
 		WITH(connect_read_only, empty_write_without_the_right),
