@@ -160,7 +160,7 @@ static void procs_json(const struct sn_fabric *fabric)
 {
 	const char *comma = "";
 
-	for (uint32_t i = 0; i < SN_MAX_PROCS; i++) {
+	for (uint32_t i = 0; i < fabric->proc_slots; i++) {
 		const struct sn_proc *proc = &fabric->proc[i];
 
 		if (proc->pid <= 0)
@@ -244,7 +244,7 @@ static void status_text(const struct sn_fabric *fabric)
 	for (uint32_t i = 0; i < SN_MAX_FAULTS; i++)
 		if (fabric->fault[i].state == SN_SLOT_ARMED)
 			fault_text(&fabric->fault[i]);
-	for (uint32_t i = 0; i < SN_MAX_PROCS; i++)
+	for (uint32_t i = 0; i < fabric->proc_slots; i++)
 		if (fabric->proc[i].pid > 0)
 			printf("process %d on h%u\n", fabric->proc[i].pid, fabric->proc[i].host);
 }

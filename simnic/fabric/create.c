@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "simnic/fabric/fabric.h"
+#include "simnic/fabric/room.h"
 #include "simnic/fabric/sysfs.h"
 
 #define CMD_TIMEOUT_NS	65000000000ull /* mlx5: 60 s, and 5 s for a completion that was not told */
@@ -117,7 +118,22 @@ static int config_check(const struct sn_fabric_config *config)
 	return config->card_ports > SN_MAX_NICS || config->numa_nodes > SN_MAX_NICS ? -EINVAL : 0;
 }
 
-static int file_create(const char *name, struct sn_fabric **out)
+/* All that processes touch without asking: the rest is taken when it is first used. */
+static int file_room(int fd, const struct sn_fabric_config *config)
+{
+	int err = sn_room_take_fd(fd, 0, offsetof(struct sn_fabric, nic));
+
+	for (uint32_t host = 0; host < config->n_hosts && !err; host++)
+		err = sn_room_take_fd(fd, offsetof(struct sn_fabric, nic[host]),
+				      config->n_nics * sizeof(struct sn_nic));
+	for (uint32_t i = 0; i < SN_LINES && !err; i++)
+		err = sn_room_take_fd(fd, offsetof(struct sn_fabric, line[i]),
+				      offsetof(struct sn_line, slot));
+	return err;
+}
+
+static int file_create(const char *name, const struct sn_fabric_config *config,
+		       struct sn_fabric **out)
 {
 	char path[300];
 	int fd, err;
@@ -128,7 +144,9 @@ static int file_create(const char *name, struct sn_fabric **out)
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	err = ftruncate(fd, sizeof(struct sn_fabric)) ? -errno : sn_fabric_map(fd, out);
+	err = ftruncate(fd, sizeof(struct sn_fabric)) ? -errno : file_room(fd, config);
+	if (!err)
+		err = sn_fabric_map(fd, out);
 	close(fd);
 	return err;
 }
@@ -146,7 +164,7 @@ int sn_fabric_create(const char *name, const struct sn_fabric_config *config)
 		return err;
 	if (mkdir(dir, 0700))
 		return -errno;
-	err = file_create(name, &fabric);
+	err = file_create(name, config, &fabric);
 	if (err)
 		goto destroy;
 	fabric_init(fabric, name, config);

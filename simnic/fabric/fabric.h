@@ -47,6 +47,8 @@ struct sn_fabric {
 	_Atomic int32_t fault_owner; /* process that applies faults; 0: none */
 	_Atomic uint32_t n_held;     /* fast check: slots of held that are KEPT */
 	_Atomic uint64_t held_order;
+	/* number of slots of proc and of held with room in /dev/shm; nobody touches those behind */
+	_Atomic uint32_t proc_slots, held_slots;
 	struct sn_nic nic[SN_MAX_HOSTS][SN_MAX_NICS];
 	struct sn_proc proc[SN_MAX_PROCS];
 	struct sn_held held[SN_MAX_HELD];

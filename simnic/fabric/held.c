@@ -8,6 +8,7 @@
 #include "simnic/fabric/held.h"
 #include "simnic/fabric/nic.h"
 #include "simnic/fabric/packet.h"
+#include "simnic/fabric/room.h"
 
 static uint32_t get(const _Atomic uint32_t *word)
 {
@@ -23,9 +24,23 @@ bool sn_held_wanted(const struct sn_nic *nic, const struct sn_pkt *pkt)
 					   : get(&nic->fault.hold_requests);
 }
 
+/* Room for a slot that nobody has touched before. */
+static bool slot_make(struct sn_fabric *fabric, uint32_t slot)
+{
+	uint32_t n = atomic_load(&fabric->held_slots);
+
+	if (slot < n)
+		return true;
+	if (sn_room_take(fabric, &fabric->held[slot], sizeof(fabric->held[slot])))
+		return false;
+	while (n <= slot && !atomic_compare_exchange_strong(&fabric->held_slots, &n, slot + 1))
+		;
+	return true;
+}
+
 struct sn_held *sn_held_begin(struct sn_fabric *fabric, uint32_t proc)
 {
-	for (uint32_t i = 0; i < SN_MAX_HELD; i++) {
+	for (uint32_t i = 0; i < SN_MAX_HELD && slot_make(fabric, i); i++) {
 		uint32_t expected = SN_HELD_FREE;
 
 		if (!atomic_compare_exchange_strong(&fabric->held[i].state, &expected,
@@ -75,7 +90,7 @@ static struct sn_held *oldest_of(struct sn_fabric *fabric, uint32_t proc)
 {
 	struct sn_held *oldest = NULL;
 
-	for (uint32_t i = 0; i < SN_MAX_HELD; i++) {
+	for (uint32_t i = 0; i < atomic_load(&fabric->held_slots); i++) {
 		struct sn_held *held = &fabric->held[i];
 
 		if (atomic_load_explicit(&held->state, memory_order_acquire) == SN_HELD_KEPT &&
@@ -107,7 +122,7 @@ struct sn_held *sn_held_take(struct sn_fabric *fabric, uint32_t proc)
 
 void sn_held_forget(struct sn_fabric *fabric, uint32_t proc)
 {
-	for (uint32_t i = 0; i < SN_MAX_HELD; i++) {
+	for (uint32_t i = 0; i < atomic_load(&fabric->held_slots); i++) {
 		struct sn_held *held = &fabric->held[i];
 
 		if (atomic_load(&held->state) == SN_HELD_BUSY && atomic_load(&held->proc) == proc)

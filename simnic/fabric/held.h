@@ -22,9 +22,9 @@ struct sn_held {
 bool sn_held_wanted(const struct sn_nic *nic, const struct sn_pkt *pkt);
 /*
  * sn_held_begin() takes a slot to fill, payload included; NULL: the fabric keeps SN_MAX_HELD
- * already. sn_held_end() publishes it. sn_held_take() hands out, oldest first, packets that are
- * free to go on to a QP of this process; packets whose QP nobody has are lost on the way. After
- * use: sn_held_free().
+ * already, or /dev/shm has no room. sn_held_end() publishes it. sn_held_take() hands out, oldest
+ * first, packets that are free to go on to a QP of this process; packets whose QP nobody has are
+ * lost on the way. After use: sn_held_free().
  */
 struct sn_held *sn_held_begin(struct sn_fabric *fabric, uint32_t proc);
 void sn_held_end(struct sn_fabric *fabric, struct sn_held *held);

@@ -5,7 +5,7 @@
 
 #define SN_MAX_HOSTS	 8
 #define SN_MAX_NICS	 8
-#define SN_MAX_PROCS	 64
+#define SN_MAX_PROCS	 1024
 #define SN_MAX_FAULTS	 256
 #define SN_MAX_GIDS	 16
 #define SN_MAX_PKEYS	 16

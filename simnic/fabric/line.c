@@ -6,6 +6,7 @@
 #include "simnic/fabric/check.h"
 #include "simnic/fabric/fabric.h"
 #include "simnic/fabric/line.h"
+#include "simnic/fabric/room.h"
 
 /* longest wait for a line without a queue: beyond it the sender waits */
 #define BACKLOG_NS 1000000ULL
@@ -113,6 +114,19 @@ static struct sn_line_slot *depart(struct sn_line *line, uint64_t due_ns)
 	return slot;
 }
 
+/* Room for the slot that departs next, or after it. */
+static bool slot_make(const struct sn_fabric *fabric, struct sn_line *line, uint32_t nth)
+{
+	uint32_t i = line->free[line->n_free - 1 - nth];
+
+	if (line->roomy[i / 64] >> i % 64 & 1)
+		return true;
+	if (sn_room_take(fabric, &line->slot[i], sizeof(line->slot[i])))
+		return false;
+	line->roomy[i / 64] |= 1ULL << i % 64;
+	return true;
+}
+
 static uint64_t time_of(const struct sn_line *line, uint64_t bytes)
 {
 	return line->rate_bps ? bytes * 8000000000ULL / line->rate_bps : 0;
@@ -182,6 +196,8 @@ int sn_line_enter(struct sn_fabric *fabric, struct sn_line *line, uint64_t bytes
 	}
 	line_lock(line, device_of(fabric, proc));
 	n = admit(line, now_ns, may_wait);
+	if (!n && (!slot_make(fabric, line, 0) || !slot_make(fabric, line, 1)))
+		n = -ENOSPC;
 	if (!n)
 		n = enter(line, bytes, now_ns, may_wait, slots);
 	else if (n == -ENOBUFS && line->n_free >= 2)

@@ -44,6 +44,7 @@ struct sn_line {
 	uint64_t caught_ns; /* time of the batch in which the refused sender came back */
 	uint32_t n_heap, n_free;
 	uint32_t heap[SN_LINE_SLOTS], free[SN_LINE_SLOTS]; /* heap: by due_ns */
+	uint64_t roomy[SN_LINE_SLOTS / 64]; /* bits of the slots that have room in /dev/shm */
 	struct sn_line_slot slot[SN_LINE_SLOTS];
 };
 

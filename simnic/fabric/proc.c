@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 #include "simnic/fabric/nic.h"
 #include "simnic/fabric/packet.h"
 #include "simnic/fabric/proc.h"
+#include "simnic/fabric/room.h"
 
 #define LIFE_SHIFT 22 /* bits of a process id */
 
@@ -65,7 +67,7 @@ static uint64_t process_start_time(int32_t pid)
 }
 
 /* 0: /proc is not there, or another namespace's. */
-static uint64_t own_pid_ns(void)
+static uint64_t own_pid_space(void)
 {
 	unsigned long long inode = 0;
 	char link[32];
@@ -106,7 +108,7 @@ bool sn_proc_lives(const struct sn_proc *proc)
 {
 	int32_t pid = atomic_load(&proc->pid);
 
-	if (pid <= 0 || atomic_load(&proc->pid_ns) != own_pid_ns())
+	if (pid <= 0 || atomic_load(&proc->pid_space) != own_pid_space())
 		return pid > 0;
 	return process_start_time(pid) == atomic_load(&proc->start_time);
 }
@@ -139,6 +141,7 @@ bool sn_proc_any_thread_runs(int32_t pid)
 	return runs;
 }
 
+/* 0: this machine does not tell. */
 static void qpns_free(struct sn_fabric *fabric, uint32_t slot)
 {
 	uint16_t owner = slot + 1;
@@ -169,14 +172,14 @@ static void staging_free(struct sn_proc *proc)
  * The dead process's packets on the wire must not be read out of the next process's memory: before
  * that one has the slot, no packet's generation or ticket is valid any more.
  */
-static void slot_reap(struct sn_fabric *fabric, uint32_t slot)
+static void slot_reap(struct sn_fabric *fabric, uint32_t slot, uint64_t pid_space)
 {
 	struct sn_proc *proc = &fabric->proc[slot];
 	int32_t pid = atomic_load(&proc->pid);
 	uint64_t start = atomic_load(&proc->start_time);
 
-	if (pid <= 0 || !start || atomic_load(&proc->pid_ns) != own_pid_ns())
-		return;
+	if (pid <= 0 || !start || atomic_load(&proc->pid_space) != pid_space)
+		return; /* of a number that means nothing here, nobody knows whether it lives */
 	if (process_start_time(pid) == start || device_lives(proc))
 		return;
 	if (!atomic_compare_exchange_strong(&proc->pid, &pid, -1))
@@ -192,8 +195,10 @@ static void slot_reap(struct sn_fabric *fabric, uint32_t slot)
 
 void sn_proc_reap(struct sn_fabric *fabric)
 {
-	for (uint32_t slot = 0; slot < SN_MAX_PROCS; slot++)
-		slot_reap(fabric, slot);
+	uint64_t own = own_pid_space();
+
+	for (uint32_t slot = 0; slot < atomic_load(&fabric->proc_slots); slot++)
+		slot_reap(fabric, slot, own);
 }
 
 static void slot_begin(struct sn_proc *proc, uint32_t host)
@@ -205,16 +210,54 @@ static void slot_begin(struct sn_proc *proc, uint32_t host)
 	while (sn_inbox_pop(proc, &stale))
 		; /* drops packets to the last owner of the slot */
 	atomic_store(&proc->sleeping, 0);
-	atomic_store(&proc->pid_ns, own_pid_ns());
+	atomic_store(&proc->pid_space, own_pid_space());
 	atomic_store(&proc->start_time, process_start_time(getpid()));
+}
+
+/* Payload is read out of processes by their numbers. */
+static bool has_strangers(const struct sn_fabric *fabric)
+{
+	uint64_t own = own_pid_space();
+
+	for (uint32_t slot = 0; slot < atomic_load(&fabric->proc_slots); slot++) {
+		const struct sn_proc *proc = &fabric->proc[slot];
+
+		if (atomic_load(&proc->pid) > 0 && atomic_load(&proc->start_time) &&
+		    atomic_load(&proc->pid_space) != own)
+			return true;
+	}
+	return false;
+}
+
+/* Room for the slot, whose page nobody has touched before. */
+static int slot_make(struct sn_fabric *fabric, uint32_t slot)
+{
+	uint32_t n = atomic_load(&fabric->proc_slots);
+	int err;
+
+	if (slot < n)
+		return 0;
+	err = sn_room_take(fabric, &fabric->proc[slot], sizeof(fabric->proc[slot]));
+	if (err)
+		return err;
+	while (n <= slot && !atomic_compare_exchange_strong(&fabric->proc_slots, &n, slot + 1))
+		;
+	return 0;
 }
 
 int sn_proc_attach(struct sn_fabric *fabric, uint32_t host)
 {
+	int err;
+
 	sn_proc_reap(fabric);
+	if (has_strangers(fabric))
+		return -EXDEV;
 	for (uint32_t slot = 0; slot < SN_MAX_PROCS; slot++) {
 		int32_t nobody = 0;
 
+		err = slot_make(fabric, slot);
+		if (err)
+			return err;
 		if (!atomic_compare_exchange_strong(&fabric->proc[slot].pid, &nobody, getpid()))
 			continue;
 		slot_begin(&fabric->proc[slot], host);
@@ -239,7 +282,7 @@ void sn_proc_wake(struct sn_fabric *fabric, uint32_t proc)
 
 void sn_proc_wake_all(struct sn_fabric *fabric)
 {
-	for (uint32_t slot = 0; slot < SN_MAX_PROCS; slot++)
+	for (uint32_t slot = 0; slot < atomic_load(&fabric->proc_slots); slot++)
 		if (atomic_load(&fabric->proc[slot].pid) > 0)
 			sn_proc_wake(fabric, slot);
 }

@@ -10,8 +10,8 @@ struct sn_fabric;
 /* An attached process. Its own device thread alone lands anything in its memory. */
 struct sn_proc {
 	_Atomic int32_t pid;	     /* 0: free */
+	_Atomic uint64_t pid_space;  /* inode of the pid namespace that pid is of */
 	_Atomic uint64_t start_time; /* field 22 of /proc/pid/stat: tells a reused pid apart */
-	_Atomic uint64_t pid_ns;     /* inode of the PID namespace that pid is a number of */
 	/*
 	 * The process that its device runs in: the process itself (0), or one beside it, which
 	 * outlives it by microseconds.
@@ -34,7 +34,11 @@ struct sn_proc {
 	struct sn_pkt inbox[SN_INBOX_SLOTS];
 };
 
-/* Takes a slot for this process (reaping slots of dead ones); returns its number or -EUSERS. */
+/*
+ * Takes a slot for this process (reaping slots of dead ones); returns its number. -EUSERS: all are
+ * taken. -ENOSPC: /dev/shm has no room. -EXDEV: processes of another pid namespace are there, whose
+ * memory cannot be read from here.
+ */
 int sn_proc_attach(struct sn_fabric *fabric, uint32_t host);
 /* Makes the calling process the one in which the slot's device runs from now on. */
 void sn_proc_device_begins(struct sn_proc *proc);

@@ -159,6 +159,22 @@ static int uar_file(unsigned int minor)
 	return fd;
 }
 
+/* libibverbs tells its caller no more than that a device cannot be opened. */
+static void say_why(int err)
+{
+	if (err == -EUSERS)
+		fprintf(stderr,
+			"simnic: %d processes have NICs of fabric %s, and it takes no more\n",
+			SN_MAX_PROCS, fabric->name);
+	else if (err == -ENOSPC)
+		fprintf(stderr,
+			"simnic: /dev/shm has no room for another process; mount it with a larger "
+			"size\n");
+	else if (err == -EXDEV)
+		fprintf(stderr, "simnic: fabric %s has processes of another pid namespace\n",
+			fabric->name);
+}
+
 static int device_start_locked(void)
 {
 	int err;
@@ -166,6 +182,8 @@ static int device_start_locked(void)
 	if (device_started)
 		return 0;
 	err = sn_device_start(fabric, host_number);
+	if (err)
+		say_why(err);
 	device_started = !err;
 	return err;
 }

@@ -35,7 +35,7 @@ struct copied {
 /* One mapping for both processes: the parent looks by plain loads. */
 static struct shared {
 	uint64_t src[WORDS], dst[WORDS];
-} *shared;
+} * shared;
 
 static void copy(const struct copied *c)
 {
@@ -160,8 +160,8 @@ static void loads_whole_words(void **state)
 
 static void finds_what_is_not_mapped(void **state)
 {
-	uint8_t *mem = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			    0);
+	uint8_t *mem =
+		mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct iovec iov[2] = { { mem + 100, 3000 }, { mem + 4000, 200 } };
 
 	assert_ptr_not_equal(MAP_FAILED, mem);
