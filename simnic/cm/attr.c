@@ -97,6 +97,7 @@ static int attr_rtr(const struct sn_cm_id *id, struct ib_uverbs_qp_attr *attr)
 	attr->dest_qp_num = id->peer.qpn;
 	attr->rq_psn = id->terms.rq_psn;
 	attr->max_dest_rd_atomic = id->terms.responder_resources;
+	attr->min_rnr_timer = id->options.min_rnr_timer;
 	return 0;
 }
 

@@ -33,13 +33,21 @@ static void answer(uint64_t to, const void *from, size_t size)
 	memcpy((void *)(uintptr_t)to, from, size);
 }
 
-/* -ENOENT: no id of the file; -ENXIO: its NIC is gone. */
-static int id_get(const struct call *call, uint32_t handle, struct sn_cm_id **out)
+/* -ENOENT: no such id; -EINVAL: the id is another file's. */
+static int id_find(const struct call *call, uint32_t handle, struct sn_cm_id **out)
 {
-	*out = sn_cm_id_find(call->file, handle);
+	*out = sn_cm_id_find(handle);
 	if (!*out)
 		return -ENOENT;
-	return (*out)->state == SN_CM_REMOVED ? -ENXIO : 0;
+	return (*out)->file == call->file ? 0 : -EINVAL;
+}
+
+/* -ENXIO: the id's NIC is gone. */
+static int id_get(const struct call *call, uint32_t handle, struct sn_cm_id **out)
+{
+	int err = id_find(call, handle, out);
+
+	return !err && (*out)->state == SN_CM_REMOVED ? -ENXIO : err;
 }
 
 /* ---- ids ------------------------------------------------------------------------------------ */
@@ -74,11 +82,12 @@ static int destroy_id(const struct call *call)
 	struct rdma_ucm_destroy_id_resp resp;
 	struct rdma_ucm_destroy_id cmd;
 	struct sn_cm_id *id;
+	int err;
 
 	call_read(call, &cmd, sizeof(cmd));
-	id = sn_cm_id_find(call->file, cmd.id);
-	if (!id)
-		return -ENOENT;
+	err = id_find(call, cmd.id, &id);
+	if (err)
+		return err;
 	resp.events_reported = sn_cm_id_destroy(id);
 	answer(cmd.response, &resp, sizeof(resp));
 	return 0;
@@ -360,6 +369,8 @@ static int join_mcast(const struct call *call)
 	err = id_get(call, cmd.id, &id);
 	if (err)
 		return err;
+	if (!id->nic || id->qp_type != IBV_QPT_UD)
+		return -EINVAL;
 	return id->state == SN_CM_BOUND || id->state == SN_CM_ADDR_RESOLVED ? -ENOSYS : -EINVAL;
 }
 
@@ -380,6 +391,8 @@ static int leave_mcast(const struct call *call)
 
 /* ---- options -------------------------------------------------------------------------------- */
 
+#define OPTION_RNR_TIMER 4 /* RDMA_OPTION_ID_RNR_RETRY_TIMER, of newer kernels */
+
 static int option_flag(const struct rdma_ucm_set_option *cmd, bool *to)
 {
 	int value;
@@ -397,6 +410,13 @@ static int option_byte(const struct rdma_ucm_set_option *cmd, uint8_t *to)
 		return -EINVAL;
 	memcpy(to, (const void *)(uintptr_t)cmd->optval, 1);
 	return 0;
+}
+
+/* An option of connections only. */
+static int option_stream(const struct sn_cm_id *id, const struct rdma_ucm_set_option *cmd,
+			 uint8_t *to)
+{
+	return id->qp_type == IBV_QPT_UD ? -EINVAL : option_byte(cmd, to);
 }
 
 static int option_reuse(struct sn_cm_id *id, const struct rdma_ucm_set_option *cmd)
@@ -435,7 +455,8 @@ static int set_option(const struct call *call)
 	case RDMA_OPTION_ID_TOS: return option_byte(&cmd, &id->options.tos);
 	case RDMA_OPTION_ID_REUSEADDR: return option_reuse(id, &cmd);
 	case RDMA_OPTION_ID_AFONLY: return option_afonly(id, &cmd);
-	case RDMA_OPTION_ID_ACK_TIMEOUT: return option_byte(&cmd, &id->options.ack_timeout);
+	case RDMA_OPTION_ID_ACK_TIMEOUT: return option_stream(id, &cmd, &id->options.ack_timeout);
+	case OPTION_RNR_TIMER: return option_stream(id, &cmd, &id->options.min_rnr_timer);
 	default: return -ENOSYS;
 	}
 }

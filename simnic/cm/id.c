@@ -74,17 +74,14 @@ int sn_cm_id_make(struct sn_cm_file *file, uint16_t ps, uint8_t qp_type, struct 
 	return 0;
 }
 
-struct sn_cm_id *sn_cm_id_find(const struct sn_cm_file *file, uint32_t handle)
+struct sn_cm_id *sn_cm_id_find(uint32_t handle)
 {
-	struct sn_cm_id *id = handle < SN_CM_MAX_IDS ? sn_cm.ids[handle] : NULL;
-
-	return id && id->file == file ? id : NULL;
+	return handle < SN_CM_MAX_IDS ? sn_cm.ids[handle] : NULL;
 }
 
 struct sn_cm_id *sn_cm_id_of_message(uint32_t comm)
 {
-	uint32_t handle = comm & HANDLE_MASK;
-	struct sn_cm_id *id = handle < SN_CM_MAX_IDS ? sn_cm.ids[handle] : NULL;
+	struct sn_cm_id *id = sn_cm_id_find(comm & HANDLE_MASK);
 
 	return id && id->comm_id == comm ? id : NULL;
 }

@@ -69,6 +69,7 @@ struct sn_cm_terms {
 struct sn_cm_options {
 	uint8_t tos;
 	uint8_t ack_timeout; /* 0: not set */
+	uint8_t min_rnr_timer;
 	bool reuse, afonly, afonly_is_set;
 };
 
@@ -110,7 +111,7 @@ struct sn_cm {
 extern struct sn_cm sn_cm;
 
 int sn_cm_id_make(struct sn_cm_file *file, uint16_t ps, uint8_t qp_type, struct sn_cm_id **out);
-struct sn_cm_id *sn_cm_id_find(const struct sn_cm_file *file, uint32_t handle); /* or NULL */
+struct sn_cm_id *sn_cm_id_find(uint32_t handle); /* NULL: no such id */
 struct sn_cm_id *sn_cm_id_of_message(uint32_t comm_id);
 /* The next id, from the handle on; NULL: there are no more. */
 struct sn_cm_id *sn_cm_id_next(uint32_t handle);

@@ -208,7 +208,8 @@ enum sn_rq_verdict sn_rq_consume(struct sn_qp *qp, const struct sn_pkt *pkt, con
 		return land_in_cqe(qp, pkt);
 	verdict = land_in_list(qp, pkt, grh);
 	if (verdict == SN_RQ_OK)
-		rq_complete(qp, pkt, pkt->length + (grh ? SN_GRH_BYTES : 0), NULL, grh != NULL);
+		rq_complete(qp, pkt, pkt->length + (grh ? SN_GRH_BYTES : 0), NULL,
+			    grh && pkt->flags & SN_PKT_F_GRH);
 	return verdict;
 }
 
