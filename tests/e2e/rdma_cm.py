@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 
-from shiftlab.lab import cases_main, wait_for
+from shiftlab.lab import Lab, cases_main, wait_for
 
 A, B = "10.0.0.1", "10.0.0.2"   # mlx5_0 of h0 and of h1
 PORT = 7471
@@ -48,20 +48,33 @@ def listens(lab, program):
     return [x for x in lab.status()["listeners"] if x["pid"] == program.pid]
 
 
+def tool(lab, name, at=A, client_on="h1"):
+    server, client = (text.format(A=at, port=PORT).split() for text in TOOLS[name])
+    s = lab.start("h0", server)
+    wait_for(f"listening of {name}", lambda: listens(lab, s) or not s.running(), SLOW_S)
+    c = lab.start(client_on, client)
+    for program in (c, s):
+        if program.wait(SLOW_S):
+            raise Failed(f"{name}: {program.name} ended with {program.process.returncode}\n{program.tail()}")
+
+
 def tools(lab):
-    for name, (server, client) in TOOLS.items():
-        if "IPv6" in name:
-            for host in ("h0", "h1"):
-                lab.ctl("gids", f"{host}/mlx5_0", "both", "ipv6")
-        s = lab.start("h0", server.format(A=A, port=PORT).split())
-        wait_for(f"listening of {name}", lambda s=s: listens(lab, s) or not s.running(), SLOW_S)
-        c = lab.start("h1", client.format(A=A, port=PORT).split())
-        for program in (c, s):
-            if program.wait(SLOW_S):
-                raise Failed(f"{name}: {program.name} ended with {program.process.returncode}\n{program.tail()}")
-        if "IPv6" in name:
-            for host in ("h0", "h1"):
-                lab.ctl("gids", f"{host}/mlx5_0", "both", "ipv4")
+    for name in TOOLS:
+        if name != "rping IPv6":
+            tool(lab, name)
+    for host in ("h0", "h1"):
+        lab.ctl("gids", f"{host}/mlx5_0", "both", "ipv6")
+    tool(lab, "rping IPv6")
+
+
+def infiniband(lab):
+    """LIDs instead of GIDs, and a route that the subnet manager gives. There 127.0.0.1 leads to a NIC."""
+    with Lab(lab.out, link="ib") as ib:
+        for name in ("rping", "ib_send_bw -R UD", "udaddy", "rstream"):
+            tool(ib, name)
+        tool(ib, "rping", "127.0.0.1", "h0")
+        if ib.complaints():
+            raise Failed(ib.complaints())
 
 
 # ---- a program that is told its steps ---------------------------------------------------------------
@@ -349,6 +362,23 @@ def lost(lab):
     server.event(s, "DISCONNECTED")
 
 
+def cable(lab):
+    """A cable of 20 ms that loses a third: connections are made and ended all the same, and each event comes once."""
+    server, client = ends(lab)
+    lab.ctl("link", "h1/mlx5_0", "--delay", "20ms", "--loss", "0.3")
+    server.listen()
+    for _ in range(6):
+        s, c = connected(server, client, listener=False)
+        client.order(f"disconnect {c}")
+        server.event(s, "DISCONNECTED")
+        server.order(f"disconnect {s}")     # the answer may be lost: then the kernel gives it for an id that is gone
+        server.order(f"destroy {s}")
+        client.event(c, "DISCONNECTED")
+        client.event(c, "TIMEWAIT_EXIT")
+        client.order(f"destroy {c}")
+    client.silent()
+
+
 def unreachable(lab):
     server, client = ends(lab)
     server.listen()
@@ -427,7 +457,7 @@ def halted(lab):
     client.event(c, "REJECTED", REJ_CONSUMER, "no")
 
 
-CASES = {f.__name__: f for f in (tools, connect, reject, datagrams, addresses, many, files, lost, unreachable, removed,
+CASES = {f.__name__: f for f in (tools, infiniband, connect, reject, datagrams, addresses, many, files, lost, cable, unreachable, removed,
                                  killed, halted)}
 
 
