@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <rdma/rdma_user_cm.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -30,7 +31,7 @@ static struct sn_cm_file foreign; /* stands for a file of the process that forke
 
 static bool guest_run(uint64_t now_ns)
 {
-	bool gone = sn_cm_gone_run(now_ns);
+	bool gone = sn_cm.fabric && sn_cm_gone_run(now_ns);
 
 	return sn_cm_retry_run(now_ns) || gone;
 }
@@ -42,28 +43,40 @@ static uint64_t guest_next_ns(void)
 	return look < sn_cm.due_ns ? look : sn_cm.due_ns;
 }
 
+static void guest_receive(const struct sn_pkt *pkt)
+{
+	if (sn_cm.fabric)
+		sn_cm_receive(pkt);
+}
+
+static bool started(void)
+{
+	bool yes;
+
+	sn_lock();
+	yes = sn_cm.fabric != NULL;
+	sn_unlock();
+	return yes;
+}
+
+/* Two threads may do so at once: both write the same. */
 static int start(struct sn_fabric *fabric, uint32_t host)
 {
-	static const struct sn_device_guest guest = { guest_run, guest_next_ns, sn_cm_receive };
+	static const struct sn_device_guest guest = { guest_run, guest_next_ns, guest_receive };
 	uint32_t slot;
 	int err;
 
-	sn_lock();
-	if (sn_cm.fabric) {
-		sn_unlock();
+	if (started())
 		return 0;
-	}
-	sn_cm.host = host;
-	sn_cm.fabric = fabric;
-	sn_unlock();
 	err = sn_device_take_guest(&guest, &slot);
-	sn_lock();
 	if (err)
-		sn_cm.fabric = NULL;
-	else
-		sn_cm.slot = slot;
+		return err;
+	sn_lock();
+	sn_cm.host = host;
+	sn_cm.slot = slot;
+	sn_cm.fabric = fabric; /* last: now it runs */
 	sn_unlock();
-	return err;
+	return 0;
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
@@ -98,17 +111,18 @@ static struct sn_cm_file *hint(int fd)
 				       : atomic_load_explicit(&by_fd[fd], memory_order_relaxed);
 }
 
-bool sn_cm_is(int fd)
+/*
+ * True if the number is still the file's: programs may give it to another one without a close that
+ * we see (dup2(), close_range()). Of a file from before a fork it is known that it was a socket.
+ */
+static bool is_still(int fd, const struct sn_cm_file *file)
 {
-	return hint(fd) != NULL;
-}
+	uint64_t cookie = 0;
+	socklen_t size = sizeof(cookie);
 
-int sn_cm_file_of(int fd, struct sn_cm_file **out)
-{
-	*out = fd < 0 || fd >= MAX_FDS ? NULL : atomic_load(&by_fd[fd]);
-	if (!*out)
-		return fcntl(fd, F_GETFD) < 0 ? -ENOENT : -EINVAL;
-	return *out == &foreign ? -EACCES : 0;
+	if (getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size))
+		return false;
+	return file == &foreign || cookie == file->cookie;
 }
 
 /* Ends a file that nobody has open any more, as soon as its last command is over. */
@@ -127,19 +141,47 @@ static void file_put(struct sn_cm_file *file)
 	sn_cm_file_free(file);
 }
 
-void sn_cm_closed(int fd)
+static void number_drop(int fd)
+{
+	struct sn_cm_file *file = atomic_exchange(&by_fd[fd], NULL);
+
+	if (!file || file == &foreign)
+		return;
+	SN_ASSERT(file->numbers);
+	file->numbers--;
+	file_put(file);
+}
+
+bool sn_cm_is(int fd)
 {
 	struct sn_cm_file *file;
+	bool is;
 
+	if (!hint(fd))
+		return false;
+	sn_lock();
+	file = atomic_load(&by_fd[fd]);
+	is = file && is_still(fd, file);
+	if (file && !is)
+		number_drop(fd);
+	sn_unlock();
+	return is;
+}
+
+int sn_cm_file_of(int fd, struct sn_cm_file **out)
+{
+	*out = fd < 0 || fd >= MAX_FDS ? NULL : atomic_load(&by_fd[fd]);
+	if (!*out)
+		return fcntl(fd, F_GETFD) < 0 ? -ENOENT : -EINVAL;
+	return *out == &foreign ? -EACCES : 0;
+}
+
+void sn_cm_closed(int fd)
+{
 	if (!hint(fd))
 		return;
 	sn_lock();
-	file = atomic_exchange(&by_fd[fd], NULL);
-	if (file && file != &foreign) {
-		SN_ASSERT(file->numbers);
-		file->numbers--;
-		file_put(file);
-	}
+	number_drop(fd);
 	sn_unlock();
 }
 
@@ -220,23 +262,30 @@ static int file_get(int fd, struct sn_cm_file **out)
 	return err && err != -EACCES ? -EBADF : err;
 }
 
+static void file_release(void *arg)
+{
+	struct sn_cm_file *file = arg;
+
+	sn_lock();
+	file->users--;
+	file_put(file);
+	sn_unlock();
+}
+
 ssize_t sn_cm_write(int fd, const void *command, size_t len)
 {
-	struct rdma_ucm_cmd_hdr hdr;
+	struct rdma_ucm_cmd_hdr hdr = { 0 };
 	struct sn_cm_file *file;
 	int err = file_get(fd, &file);
 
 	if (err)
 		return err;
-	if (len >= sizeof(hdr))
-		memcpy(&hdr, command, sizeof(hdr));
+	pthread_cleanup_push(file_release, file); /* a thread that waits may be cancelled */
+	memcpy(&hdr, command, len < sizeof(hdr) ? len : sizeof(hdr));
 	if (len < sizeof(hdr) || hdr.in + sizeof(hdr) > len)
 		err = -EINVAL;
 	else
 		err = run(file, fd, &hdr, (const char *)command + sizeof(hdr));
-	sn_lock();
-	file->users--;
-	file_put(file);
-	sn_unlock();
+	pthread_cleanup_pop(1);
 	return err ? err : (ssize_t)len;
 }

@@ -15,7 +15,7 @@ struct sn_fabric;
 
 /* Opens the device. Returns the new file descriptor or -errno. */
 int sn_cm_open(struct sn_fabric *fabric, uint32_t host);
-bool sn_cm_is(int fd); /* true if the file descriptor is one of ours; takes no lock if not */
+bool sn_cm_is(int fd); /* true if the file descriptor is one of ours; quick if not */
 /*
  * Runs what was written. Returns len, or -errno. GET_EVENT blocks until there is an event, unless
  * the file descriptor has O_NONBLOCK. -EACCES: the file descriptor is from before a fork.

@@ -16,6 +16,7 @@ static struct sn_cm_pool event_pool = { .size = sizeof(struct sn_cm_event) };
 
 static int pair_make(struct sn_cm_file *file)
 {
+	socklen_t size = sizeof(file->cookie);
 	int pair[2];
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
@@ -23,8 +24,10 @@ static int pair_make(struct sn_cm_file *file)
 	file->app_dup = fcntl(pair[0], F_DUPFD_CLOEXEC, 0);
 	file->app_fd = pair[0];
 	file->dev_fd = pair[1];
-	if (file->app_dup >= 0)
+	if (file->app_dup >= 0 && !getsockopt(pair[0], SOL_SOCKET, SO_COOKIE, &file->cookie, &size))
 		return 0;
+	if (file->app_dup >= 0)
+		close(file->app_dup);
 	close(pair[0]);
 	close(pair[1]);
 	return -EMFILE;

@@ -42,6 +42,7 @@ struct sn_cm_file {
 	int app_fd;	  /* the number that the program was given */
 	int app_dup;	  /* the same socket under a number that the program cannot reuse */
 	int dev_fd;	  /* our end */
+	uint64_t cookie;  /* the number that the kernel gave the program's end */
 	uint32_t numbers; /* number of file descriptors under which the program has it */
 	uint32_t users;	  /* commands in progress */
 	uint32_t n_bytes, n_events;

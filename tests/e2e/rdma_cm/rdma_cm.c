@@ -140,17 +140,25 @@ static int do_destroy(int n)
 	return err;
 }
 
-/* What a child that has not opened its own gets. */
+/* The error that a child gets of its parent's id; ENOTRECOVERABLE if it cannot have its own. */
+static int child(struct rdma_cm_id *id)
+{
+	int err = failed(rdma_listen(id, 1));
+	struct rdma_cm_id *own;
+
+	if (rdma_create_id(rdma_create_event_channel(), &own, NULL, RDMA_PS_TCP) ||
+	    rdma_bind_addr(own, address("0.0.0.0", 0)) || rdma_listen(own, 1))
+		return ENOTRECOVERABLE;
+	return err;
+}
+
 static int do_fork(struct rdma_cm_id *id)
 {
 	int status;
 
 	fflush(stdout);
-	if (!fork()) {
-		int err = failed(rdma_listen(id, 1));
-
-		_exit(err);
-	}
+	if (!fork())
+		_exit(child(id));
 	wait(&status);
 	return WEXITSTATUS(status);
 }

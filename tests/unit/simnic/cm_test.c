@@ -451,6 +451,44 @@ static void a_thread_that_waits_is_woken(void **state)
 	file_close(twin);
 }
 
+static void *cancelled_thread(void *arg)
+{
+	struct rdma_ucm_event_resp resp;
+
+	event_get(*(int *)arg, &resp);
+	return NULL;
+}
+
+static void a_thread_that_waits_can_be_cancelled(void **state)
+{
+	int fd = file_open(), other = file_open();
+	struct rdma_ucm_event_resp resp;
+	pthread_t thread;
+	uint32_t id;
+
+	listener(other, 10, PORT, 0);
+	pthread_create(&thread, NULL, cancelled_thread, &other);
+	pthread_cancel(thread);
+	pthread_join(thread, NULL);
+	file_close(other); /* with the listener: the file does not wait for the thread */
+	id = resolved(fd, 20, PORT);
+	assert_int_equal(connect_with(fd, id, 1), 0);
+	assert_int_equal(event_get(fd, &resp), 0);
+	assert_int_equal(resp.event, SN_CM_EVENT_REJECTED);
+	file_close(fd);
+}
+
+static void a_number_that_became_another_file_is_not_ours(void **state)
+{
+	int fd = file_open(), null = open("/dev/null", O_WRONLY);
+
+	assert_true(sn_cm_is(fd));
+	assert_int_equal(dup2(null, fd), fd);
+	assert_false(sn_cm_is(fd));
+	close(fd);
+	close(null);
+}
+
 /* ---- processes ------------------------------------------------------------------------------ */
 
 /* Binds the port as soon as the pipe ends; holds it until the test has counted. */
@@ -532,6 +570,8 @@ int main(void)
 		cmocka_unit_test(what_is_no_command_is_refused),
 		cmocka_unit_test(threads_connect_at_once),
 		cmocka_unit_test(a_thread_that_waits_is_woken),
+		cmocka_unit_test(a_thread_that_waits_can_be_cancelled),
+		cmocka_unit_test(a_number_that_became_another_file_is_not_ours),
 		cmocka_unit_test(a_port_is_for_one_of_two_processes),
 	};
 
