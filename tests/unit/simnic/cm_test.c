@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -26,7 +27,7 @@
 #define PORT	7000
 #define THREADS 4
 #define ROUNDS	25
-#define PAIRS	150 /* of processes that want the same port */
+#define PAIRS	40 /* of processes that want the same port */
 
 static struct sn_fabric *fabric;
 static char fabric_name[32];
@@ -516,6 +517,76 @@ static pid_t racer(const int start[2], int done, uint16_t port)
 	_exit(0);
 }
 
+static uint32_t own_slot(void)
+{
+	uint32_t slot = 0;
+
+	while (fabric->proc[slot].pid != getpid())
+		slot++;
+	return slot;
+}
+
+static int bind_any(uint16_t port)
+{
+	struct sn_cm_want want = { .proc = own_slot(),
+				   .ps = RDMA_PS_TCP,
+				   .any = true,
+				   .addr = { .family = AF_INET, .port = port } };
+
+	return sn_cm_bind(fabric, &want);
+}
+
+/* As a binding of another process is while that looks for those in its way. */
+static void only_claimed(int slot)
+{
+	atomic_store(&fabric->cm.slot[slot].state, SN_CM_BIND_CLAIMED);
+}
+
+static void an_earlier_claim_wins(void **state)
+{
+	int earlier = bind_any(PORT);
+
+	assert_true(earlier >= 0);
+	only_claimed(earlier);
+	assert_int_equal(bind_any(PORT), -EADDRNOTAVAIL);
+	sn_cm_bind_release(fabric, (uint32_t)earlier);
+}
+
+static void *gives_way(void *arg)
+{
+	const struct timespec nap = { .tv_nsec = 3000000 };
+
+	nanosleep(&nap, NULL);
+	sn_cm_bind_release(fabric, *(uint32_t *)arg);
+	return NULL;
+}
+
+static void a_later_claim_gives_way(void **state)
+{
+	int first = bind_any(PORT + 1), later = bind_any(PORT), slot;
+	pthread_t thread;
+
+	assert_true(first >= 0 && later > first);
+	only_claimed(later);
+	sn_cm_bind_release(fabric, (uint32_t)first);
+	pthread_create(&thread, NULL, gives_way, &later);
+	slot = bind_any(PORT);
+	pthread_join(thread, NULL);
+	assert_int_equal(slot, first);
+	sn_cm_bind_release(fabric, (uint32_t)slot);
+}
+
+static void a_later_claim_that_stays_wins(void **state)
+{
+	int first = bind_any(PORT + 1), later = bind_any(PORT);
+
+	assert_true(first >= 0 && later > first);
+	only_claimed(later);
+	sn_cm_bind_release(fabric, (uint32_t)first);
+	assert_int_equal(bind_any(PORT), -EADDRNOTAVAIL);
+	sn_cm_bind_release(fabric, (uint32_t)later);
+}
+
 static void a_port_is_for_one_of_two_processes(void **state)
 {
 	for (uint16_t round = 0; round < PAIRS; round++) {
@@ -572,6 +643,9 @@ int main(void)
 		cmocka_unit_test(a_thread_that_waits_is_woken),
 		cmocka_unit_test(a_thread_that_waits_can_be_cancelled),
 		cmocka_unit_test(a_number_that_became_another_file_is_not_ours),
+		cmocka_unit_test(an_earlier_claim_wins),
+		cmocka_unit_test(a_later_claim_gives_way),
+		cmocka_unit_test(a_later_claim_that_stays_wins),
 		cmocka_unit_test(a_port_is_for_one_of_two_processes),
 	};
 
