@@ -50,6 +50,8 @@ find_package(Threads REQUIRED)
 pkg_check_modules(HIREDIS REQUIRED hiredis)
 pkg_check_modules(LMDB REQUIRED lmdb)
 
+include(${CMAKE_CURRENT_LIST_DIR}/floor/floor.cmake)
+
 # A sanitizer's build is for tests: of the rest it makes what they link, or run.
 set(SHIFT_IF_NEEDED "")
 if(SHIFT_SANITIZE)

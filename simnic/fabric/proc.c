@@ -141,7 +141,6 @@ bool sn_proc_any_thread_runs(int32_t pid)
 	return runs;
 }
 
-/* 0: this machine does not tell. */
 static void qpns_free(struct sn_fabric *fabric, uint32_t slot)
 {
 	uint16_t owner = slot + 1;
