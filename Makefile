@@ -80,6 +80,7 @@ help:
 	@echo "Packages"
 	@echo "  make deb              Debian packages, into $(OUT)/packages; lintian has nothing to say"
 	@echo "  make test-packages    they come and go in a copy of this system; dpkg is killed anywhere"
+	@echo "  make wheel            the Python package, into $(OUT)/packages (test-wheel: in fresh environments)"
 	@echo "  make install          into CMAKE_INSTALL_PREFIX (give it in CMAKE_FLAGS)"
 	@echo "  make clean            removes build folders and $(OUT)/"
 
@@ -292,6 +293,14 @@ deb: deps
 test-packages: deb
 	@tests/packages/run.sh --debs $(OUT)/packages --cuts all
 	@tests/packages/run.sh --debs $(OUT)/packages --autopkgtest
+
+.PHONY: wheel test-wheel
+wheel: build
+	@python3 scripts/make-wheel.py $(B) $(OUT)/packages
+
+# PYTHONS: interpreters, each of which gets an environment of its own.
+test-wheel: build
+	@python3 -B tests/packages/wheel_test.py --build $(B) $(PYTHONS)
 
 .PHONY: test-kernel
 test-kernel: build deb

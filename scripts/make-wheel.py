@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Makes the wheel of shift-rdma out of a build: the drop-in, shiftctl, the exporter, simnic, man pages and the package
+in python/. The same build gives the same bytes. Needs Python and binutils alone.
+
+usage: make-wheel.py BUILD FOLDER      where the wheel goes; it is made
+"""
+import base64
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+NAME = "shift_rdma"
+# What is taken of an installation, and where it goes in shift/_files/.
+BINARIES = [
+    (r"lib/.*shift/(libibverbs\.so\.1|librdmacm\.so\.1)$", r"lib/shift/\1"),
+    (r"lib/.*shift/modules/(libshift-redis\.so)$", r"lib/shift/modules/\1"),
+    (r"lib/.*simnic/(libsimnic\.so)$", r"lib/\1"),
+    (r"bin/(shiftctl|shift-exporter|simnicctl)$", r"bin/\1"),
+    (r"libexec/shift/(shift-probe)$", r"bin/\1"),     # where shiftctl looks first
+]
+MAN = r"share/man/(man\d/(?:shift(?!_).*|simnicctl)\.\d)$"
+SCRIPTS = {"shiftctl": "shiftctl", "shiftrun": "shiftrun", "simnicctl": "simnicctl", "shift-exporter": "exporter"}
+# Wheels know no time before 1980.
+STAMP = (1980, 1, 1, 0, 0, 0)
+
+
+def version():
+    with open(os.path.join(ROOT, "CMakeLists.txt"), encoding="utf-8") as f:
+        return re.search(r"project\(shift VERSION ([\d.]+)", f.read()).group(1)
+
+
+def machine(path):
+    """The architecture of an ELF file, as Python names it."""
+    with open(path, "rb") as f:
+        head = f.read(20)
+    return {62: "x86_64", 183: "aarch64"}[int.from_bytes(head[18:20], "little")]
+
+
+def glibc(path):
+    """The newest version of glibc that a file wants."""
+    out = subprocess.run(["readelf", "-W", "--dyn-syms", path], capture_output=True, text=True, check=True).stdout
+    return max((tuple(map(int, v.split("."))) for v in re.findall(r"@GLIBC_([\d.]+)", out)), default=(2, 17))
+
+
+def installed(build, folder):
+    """(path, name below the prefix) of each regular file."""
+    subprocess.run(["cmake", "--install", build, "--strip"], check=True, stdout=subprocess.DEVNULL,
+                   env={**os.environ, "DESTDIR": folder})
+    for top, _, names in sorted(os.walk(folder)):
+        for name in sorted(names):
+            path = os.path.join(top, name)
+            if not os.path.islink(path):
+                yield path, os.path.relpath(path, folder)
+
+
+def metadata(tag):
+    with open(os.path.join(ROOT, "docs/wheel.md"), encoding="utf-8") as f:
+        text = f.read().split("-->\n", 1)[1]
+    head = ["Metadata-Version: 2.1", "Name: shift-rdma", f"Version: {version()}",
+            "Summary: keep RDMA programs running when a NIC, cable, port or switch dies",
+            "License: GPL-2.0-only OR Linux-OpenIB", "Requires-Python: >=3.8", "Classifier: Operating System :: POSIX :: Linux",
+            "Classifier: Typing :: Typed", "Description-Content-Type: text/markdown"]
+    wheel = ["Wheel-Version: 1.0", f"Generator: make-wheel ({version()})", "Root-Is-Purelib: false", f"Tag: py3-none-{tag}"]
+    points = ["[console_scripts]", *(f"{name} = shift._main:{function}" for name, function in SCRIPTS.items())]
+    return {"METADATA": "\n".join(head) + "\n\n" + text, "WHEEL": "\n".join(wheel) + "\n",
+            "entry_points.txt": "\n".join(points) + "\n", "top_level.txt": "shift\n"}
+
+
+def contents(build, folder):
+    """{name in the wheel: (bytes, whether it is a program)}, and its tag."""
+    info, data = f"{NAME}-{version()}.dist-info", f"{NAME}-{version()}.data"
+    files, newest, kind, taken = {}, (2, 17), None, set()
+    for path, name in installed(build, folder):
+        with open(path, "rb") as f:
+            content = f.read()
+        for pattern, place in BINARIES:
+            match = re.search(pattern, name)
+            if match:
+                taken.add(match.group(1))
+                files["shift/_files/" + match.expand(place)] = (content, True)
+                newest, kind = max(newest, glibc(path)), machine(path)
+        match = re.search(MAN, name)
+        if match:
+            files[f"{data}/data/share/man/{match.group(1)}"] = (content, False)
+    missing = {"libibverbs.so.1", "librdmacm.so.1", "libshift-redis.so", "libsimnic.so", *SCRIPTS} - {"shiftrun"} - taken
+    if missing:
+        sys.exit(f"make-wheel: {build} installs no {', '.join(sorted(missing))}")
+    if newest > (2, 28):
+        sys.exit(f"make-wheel: the build wants glibc {newest}; build with SHIFT_GLIBC_FLOOR=2.28")
+    tag = f"manylinux_2_28_{kind}"
+    for name in sorted(os.listdir(os.path.join(ROOT, "python/shift"))):
+        if name.endswith((".py", ".typed")):
+            with open(os.path.join(ROOT, "python/shift", name), "rb") as f:
+                files[f"shift/{name}"] = (f.read().replace(b"@VERSION@", version().encode()), False)
+    for name in sorted(os.listdir(os.path.join(ROOT, "LICENSES"))):
+        with open(os.path.join(ROOT, "LICENSES", name), "rb") as f:
+            files[f"{info}/licenses/{name}"] = (f.read(), False)
+    files.update({f"{info}/{name}": (text.encode(), False) for name, text in metadata(tag).items()})
+    return files, tag
+
+
+def record(files):
+    """The list of all files with their sums, which a wheel must have."""
+    lines = []
+    for name, (content, _) in sorted(files.items()):
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+        lines.append(f"{name},sha256={digest},{len(content)}")
+    return "\n".join([*lines, f"{NAME}-{version()}.dist-info/RECORD,,", ""]).encode()
+
+
+def write(path, files):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, (content, program) in files.items():
+            entry = zipfile.ZipInfo(name, STAMP)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.create_system = 3
+            entry.external_attr = (0o100755 if program else 0o100644) << 16
+            archive.writestr(entry, content)
+
+
+def main():
+    build, where = sys.argv[1:3]
+    with tempfile.TemporaryDirectory() as folder:
+        files, tag = contents(build, folder)
+    files = dict(sorted(files.items()))
+    files[f"{NAME}-{version()}.dist-info/RECORD"] = (record(files), False)
+    os.makedirs(where, exist_ok=True)
+    path = os.path.join(where, f"{NAME}-{version()}-py3-none-{tag}.whl")
+    write(path, files)
+    print(path)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__.strip().splitlines()[-1])
+    main()
