@@ -171,7 +171,7 @@ soak: build
 	@python3 tests/e2e/soak.py --build $(B) --minutes $(MINUTES)
 
 cases: build
-	@failed=; for t in abuse probe threads srq scarce; do python3 tests/e2e/$$t.py --build $(B) || failed=1; done; \
+	@failed=; for t in abuse doctor probe threads srq scarce; do python3 tests/e2e/$$t.py --build $(B) || failed=1; done; \
 	for t in threads srq scarce; do SHIFT_ENGINE=ledger python3 tests/e2e/$$t.py --build $(B) || failed=1; done; \
 	[ -z "$$failed" ]
 

@@ -21,7 +21,7 @@
 #include "tools/proc.h"
 
 #define FIND_DIRS_MAX	256u
-#define FIND_MOUNTS_MAX 256u	 /* containers that are looked into */
+#define FIND_MOUNTS_MAX 256u	  /* containers that are looked into */
 #define FIND_ENVIRON	(1 << 20) /* bytes of an environment that are read */
 
 struct find {

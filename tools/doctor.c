@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,16 +15,12 @@
 #include "shiftlib/backup/auto.h"
 #include "shiftlib/backup/room.h"
 #include "shiftlib/base/settings.h"
+#include "tools/doctor.h"
 #include "tools/shiftctl.h"
 
 #define DOCTOR_KV_TIMEOUT_MS 2000u
 #define DOCTOR_SHOWN_GIDS    4u
-
-enum finding {
-	FINDING_OK,
-	FINDING_NOTE,
-	FINDING_NO, /* nothing can be protected, or not this device */
-};
+#define DOCTOR_MEMORY	     (4u << 20) /* registered by a small program: buffers of a few MiB */
 
 static const char *finding_name(enum finding f)
 {
@@ -37,16 +32,7 @@ static const char *finding_name(enum finding f)
 	return "?";
 }
 
-struct doctor {
-	const char *kv, *backup, *libdir;
-	struct library lib;
-	struct device_list devices;
-	struct backup_map map;
-	bool blocked; /* something was found that keeps everything unprotected */
-};
-
-__attribute__((format(printf, 4, 5))) static void doctor_say(struct doctor *d, const char *what,
-							     enum finding f, const char *fmt, ...)
+void doctor_say(struct doctor *d, const char *what, enum finding f, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -57,8 +43,7 @@ __attribute__((format(printf, 4, 5))) static void doctor_say(struct doctor *d, c
 	putchar('\n');
 }
 
-__attribute__((format(printf, 3, 4))) static void doctor_block(struct doctor *d, const char *what,
-							       const char *fmt, ...)
+void doctor_block(struct doctor *d, const char *what, const char *fmt, ...)
 {
 	char text[CTL_ERR_MAX];
 	va_list ap;
@@ -157,63 +142,6 @@ static void doctor_library(struct doctor *d)
 	doctor_say(d, "underneath", FINDING_OK, "%s%s", d->lib.distro, version);
 	doctor_version_map(d);
 	doctor_load(d);
-}
-
-static void doctor_environment(struct doctor *d)
-{
-	static const char *const signatures[] = { "MLX5_QP_SIGNATURE", "MLX5_SRQ_SIGNATURE" };
-	const char *disable = sh_setting("SHIFT_DISABLE");
-	bool was_blocked = d->blocked, was_read;
-	const char *complaints;
-
-	d->blocked = false;
-	if (disable && strcmp(disable, "0"))
-		doctor_block(
-			d, "environment",
-			"SHIFT_DISABLE=%s turns SHIFT off, in the environment or in %s; unset it",
-			disable, sh_settings_file(&was_read, &complaints));
-	for (size_t i = 0; i < sizeof(signatures) / sizeof(signatures[0]); i++)
-		if (getenv(signatures[i]))
-			doctor_block(
-				d, "environment",
-				"%s is set: queues with signatures are not protected; unset it",
-				signatures[i]);
-	if (!d->blocked)
-		doctor_say(d, "environment", FINDING_OK, "nothing in it forbids protection");
-	d->blocked |= was_blocked;
-}
-
-static void doctor_file(struct doctor *d)
-{
-	const char *complaints, *end, *file;
-	bool was_read;
-
-	file = sh_settings_file(&was_read, &complaints);
-	for (; *complaints; complaints = end + 1) {
-		end = strchr(complaints, '\n');
-		doctor_say(d, "settings", FINDING_NOTE, "%.*s", (int)(end - complaints),
-			   complaints);
-	}
-	if (was_read)
-		doctor_say(d, "settings", FINDING_OK, "%s", file);
-}
-
-static void doctor_limits(struct doctor *d)
-{
-	struct rlimit rl;
-
-	if (getrlimit(RLIMIT_MEMLOCK, &rl))
-		return;
-	if (rl.rlim_cur == RLIM_INFINITY)
-		doctor_say(d, "memlock", FINDING_OK, "unlimited");
-	else if (backup_lockable() == UINT64_MAX)
-		doctor_say(d, "memlock", FINDING_OK, "%llu KiB, and CAP_IPC_LOCK to pass it",
-			   (unsigned long long)rl.rlim_cur / 1024);
-	else
-		doctor_say(d, "memlock", FINDING_NOTE,
-			   "%llu KiB; registered memory counts again for the backup NIC "
-			   "(ulimit -l)",
-			   (unsigned long long)rl.rlim_cur / 1024);
 }
 
 static void doctor_kv(struct doctor *d)
@@ -323,17 +251,6 @@ static bool doctor_device(struct doctor *d, unsigned i)
 	return !why;
 }
 
-static void doctor_control_room(struct doctor *d)
-{
-	uint64_t locks = backup_control_bytes(&d->map), lockable = backup_lockable();
-
-	if (d->map.spread && lockable / BACKUP_CONTROL_PART < locks)
-		doctor_say(d, "backup", FINDING_NOTE,
-			   "SHIFT itself locks up to %llu KiB on these NICs, of %llu KiB: raise "
-			   "the limit (ulimit -l), or use pair",
-			   (unsigned long long)locks / 1024, (unsigned long long)lockable / 1024);
-}
-
 static void doctor_auto(struct doctor *d)
 {
 	uint64_t wants = devices_backup_wants(&d->devices);
@@ -361,8 +278,7 @@ static void doctor_backup_map(struct doctor *d)
 		doctor_auto(d);
 	else
 		doctor_say(d, "backup", FINDING_OK, "%s", text);
-	if (!backup_is_auto(text))
-		doctor_control_room(d);
+	doctor_room(d);
 }
 
 static void doctor_engine_choice(struct doctor *d)
@@ -435,12 +351,27 @@ static int doctor_verdict(const struct doctor *d, const bool protected[], unsign
 	return CTL_OK;
 }
 
+/* "64M" -> bytes: 0 or -EINVAL. */
+static int doctor_size(const char *text, uint64_t *out)
+{
+	static const char units[] = "KMG";
+	char *end;
+	unsigned long long n = strtoull(text, &end, 10);
+	const char *unit = *end ? strchr(units, *end) : NULL;
+
+	if (end == text || *text == '-' || !unit || end[1] || n > 1u << 30)
+		return -EINVAL;
+	*out = (uint64_t)n << (10 * (unit - units + 1));
+	return 0;
+}
+
 static int doctor_options(int argc, char **argv, struct doctor *d)
 {
 	static const struct option longopts[] = {
 		{ "kv", required_argument, NULL, 'k' },
 		{ "backup", required_argument, NULL, 'b' },
 		{ "libdir", required_argument, NULL, 'd' },
+		{ "memory", required_argument, NULL, 'm' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int c;
@@ -450,6 +381,12 @@ static int doctor_options(int argc, char **argv, struct doctor *d)
 		case 'k': d->kv = optarg; break;
 		case 'b': d->backup = optarg; break;
 		case 'd': d->libdir = optarg; break;
+		case 'm':
+			if (!doctor_size(optarg, &d->memory))
+				break;
+			ctl_say("--memory takes a size such as 512K, 64M or 8G, not \"%s\"",
+				optarg);
+			return CTL_USAGE;
 		default: ctl_say("see shiftctl --help"); return CTL_USAGE;
 		}
 	}
@@ -467,13 +404,13 @@ int cmd_doctor(int argc, char **argv)
 	unsigned n;
 	int rc;
 
+	d.memory = DOCTOR_MEMORY;
 	rc = doctor_options(argc, argv, &d);
 	if (rc)
 		return rc;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	doctor_library(&d);
-	doctor_file(&d);
-	doctor_environment(&d);
+	doctor_settings(&d);
 	doctor_limits(&d);
 	doctor_kv(&d);
 	doctor_atomics(&d);

@@ -16,8 +16,8 @@
 #include "tools/reach.h"
 #include "tools/shiftctl.h"
 
-#define REACH_FOLDER  "/dev/infiniband"
-#define REACH_FILE    REACH_FOLDER "/uverbs"
+#define REACH_FOLDER   "/dev/infiniband"
+#define REACH_FILE     REACH_FOLDER "/uverbs"
 #define REACH_AGAIN_MS 300
 #define REACH_PARENTS  8	  /* ancestors that a file may come from */
 #define REACH_MAPS     (16 << 20) /* bytes of a process's mappings that are read */
@@ -314,8 +314,8 @@ static void process_why(struct reach_process *process)
 
 	libraries_read(&libraries, process->pid);
 	if (libraries.renamed[0])
-		snprintf(process->why, sizeof(process->why),
-			 "it uses %s; start it by shiftctl run", libraries.renamed);
+		snprintf(process->why, sizeof(process->why), "it uses %s; start it by shiftctl run",
+			 libraries.renamed);
 	else if (libraries.shift)
 		snprintf(process->why, sizeof(process->why), "%s",
 			 "SHIFT is in it, and turned off, or its socket was not found "
@@ -417,9 +417,8 @@ json_t *reach_json(const struct reach *reach)
 		for (unsigned k = 0; k < process->n; k++)
 			json_array_append_new(devices, json_string(process->device[k].name));
 		json_array_append_new(all, json_pack("{s:i, s:s, s:o, s:s}", "pid",
-						     (int)process->pid, "command",
-						     process->command, "devices", devices, "why",
-						     process->why));
+						     (int)process->pid, "command", process->command,
+						     "devices", devices, "why", process->why));
 	}
 	return all;
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* shiftctl run: the environment in which the loader gives a program our libibverbs.so.1. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "kvclient/kv.h"
@@ -13,6 +15,7 @@
 
 struct run_options {
 	const char *kv, *backup, *log, *libdir, *lazy;
+	bool require; /* no protection, no start */
 };
 
 static bool run_log_ok(const char *level)
@@ -29,9 +32,13 @@ static bool run_log_ok(const char *level)
 static int run_options_parse(int argc, char **argv, struct run_options *opt)
 {
 	static const struct option longopts[] = {
-		{ "kv", required_argument, NULL, 'k' },	 { "backup", required_argument, NULL, 'b' },
-		{ "log", required_argument, NULL, 'l' }, { "libdir", required_argument, NULL, 'd' },
-		{ "lazy", no_argument, NULL, 'z' },	 { NULL, 0, NULL, 0 },
+		{ "kv", required_argument, NULL, 'k' },
+		{ "backup", required_argument, NULL, 'b' },
+		{ "log", required_argument, NULL, 'l' },
+		{ "libdir", required_argument, NULL, 'd' },
+		{ "lazy", no_argument, NULL, 'z' },
+		{ "require", no_argument, NULL, 'r' },
+		{ NULL, 0, NULL, 0 },
 	};
 	int c;
 
@@ -43,6 +50,7 @@ static int run_options_parse(int argc, char **argv, struct run_options *opt)
 		case 'l': opt->log = optarg; break;
 		case 'd': opt->libdir = optarg; break;
 		case 'z': opt->lazy = "on"; break;
+		case 'r': opt->require = true; break;
 		default: ctl_say("see shiftctl --help"); return CTL_RUN_USAGE;
 		}
 	}
@@ -189,6 +197,52 @@ static int run_environment(const struct run_options *opt, char err[CTL_ERR_MAX])
 	return rc ? ctl_err(err, rc, "cannot set the environment: %s", strerror(-rc)) : 0;
 }
 
+/* ---- --require ------------------------------------------------------------------------------ */
+
+/* Runs doctor, in a process of its own: what doctor loads is nothing to the command. */
+static void __attribute__((noreturn)) run_doctor(const struct run_options *opt, int out)
+{
+	char *argv[] = { "doctor", "--libdir", (char *)opt->libdir, NULL };
+
+	dup2(out, STDOUT_FILENO);
+	optind = 0; /* getopt() begins anew */
+	exit(cmd_doctor(opt->libdir ? 3 : 1, argv));
+}
+
+/* Repeats the findings that stand against protection. */
+static void run_repeat(FILE *findings)
+{
+	char *line = NULL;
+	size_t room = 0;
+
+	while (getline(&line, &room, findings) > 0)
+		if (strstr(line, " NO "))
+			fputs(line, stderr);
+	free(line);
+}
+
+/* True if something would be protected here, in the environment that the command gets. */
+static bool run_protects(const struct run_options *opt)
+{
+	int pipefd[2], status = -1;
+	FILE *findings;
+	pid_t pid;
+
+	if (pipe2(pipefd, O_CLOEXEC))
+		return false;
+	pid = fork();
+	if (!pid)
+		run_doctor(opt, pipefd[1]);
+	close(pipefd[1]);
+	findings = fdopen(pipefd[0], "r");
+	if (findings) {
+		run_repeat(findings);
+		fclose(findings);
+	}
+	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
+	       WEXITSTATUS(status) == CTL_OK;
+}
+
 int cmd_run(int argc, char **argv)
 {
 	struct run_options opt = { 0 };
@@ -198,7 +252,15 @@ int cmd_run(int argc, char **argv)
 	rc = run_options_parse(argc, argv, &opt);
 	if (rc)
 		return rc;
-	if (run_environment(&opt, err)) {
+	rc = run_environment(&opt, err);
+	if (opt.require && rc)
+		ctl_say("%s", err);
+	if (opt.require && (rc || !run_protects(&opt))) {
+		ctl_say("%s is not started: nothing would be protected here (--require)",
+			argv[optind]);
+		return CTL_RUN_USAGE;
+	}
+	if (rc) {
 		ctl_say("%s; %s runs without SHIFT", err, argv[optind]);
 		/* A library that is found by other means shall not say the same once more. */
 		setenv("SHIFT_DISABLE", "1", 1);

@@ -32,12 +32,15 @@ static const struct command commands[] = {
 	  "start COMMAND with SHIFT in place of libibverbs; its exit status is kept",
 	  HELP_KV HELP_BACKUP
 	  "  --log LEVEL      error, warn, info or debug\n"
-	  "  --lazy           make standbys when they are needed, not ahead\n" HELP_LIBDIR "\n"
+	  "  --lazy           make standbys when they are needed, not ahead\n"
+	  "  --require        start COMMAND only where doctor says that something is "
+	  "protected\n" HELP_LIBDIR "\n"
 	  "When something is wrong with SHIFT, run says so in one line and starts COMMAND without\n"
 	  "it.\n" },
 	{ "doctor", cmd_doctor, "doctor [OPTION]...",
 	  "say what would and what would not be protected here",
 	  HELP_KV HELP_BACKUP HELP_LIBDIR
+	  "  --memory SIZE    what the program registers, as 512K or 64M (4M)\n"
 	  "\n"
 	  "It names the engine that would drive each device, by SHIFT_ENGINE (auto, mlx5 or "
 	  "ledger).\n"

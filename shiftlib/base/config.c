@@ -214,6 +214,14 @@ static void config_read_on_event(struct sh_on_event_config *on_event)
 		config_ms("SHIFT_ON_EVENT_TIMEOUT_MS", 30000, 100, 3600000) * SH_NS_PER_MS;
 }
 
+void sh_settings_judge(void)
+{
+	struct sh_config config = { 0 };
+
+	(void)sh_log_enabled(SH_LOG_ERROR); /* the log's own settings */
+	sh_config_read(&config);
+}
+
 void sh_config_read(struct sh_config *config)
 {
 	config->kv_url = config_text("SHIFT_KV");

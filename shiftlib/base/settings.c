@@ -234,6 +234,16 @@ const char *sh_setting(const char *name)
 	return NULL;
 }
 
+bool sh_setting_known(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < N_NAMES; i++)
+		if (!strcmp(name, names[i]))
+			return true;
+	return false;
+}
+
 /* ---- which programs ------------------------------------------------------------------------- */
 
 static const char *base_name(const char *path)

@@ -16,6 +16,12 @@
  */
 const char *sh_setting(const char *name);
 
+/* True if there is a setting of that name. SHIFT_CONF, which names the file, is none of them. */
+bool sh_setting_known(const char *name);
+
+/* Reads all settings, and logs what is wrong with them, as at the start of SHIFT (config.c). */
+void sh_settings_judge(void);
+
 /*
  * May this process be protected? Not if SHIFT_DISABLE says so. Where the library stands in for the
  * system's own, which every verbs program loads, only if SHIFT_PROGRAMS names the program, or

@@ -91,6 +91,17 @@ class Run(Base):
         self.assertEqual(env["LD_PRELOAD"].split(":"), old + self.preloaded())
         self.assertEqual(env["LD_LIBRARY_PATH"], f"{self.lib}:/a:/b")
 
+    def test_require(self):
+        """No protection, no start: here the fixture is no whole library."""
+        got = shiftctl("run", "--require", "--libdir", self.lib, "--", "echo", "started", SHIFT_DISABLE="1")
+        self.assertEqual((got.returncode, got.stdout), (125, ""))
+        self.assertIn("SHIFT_DISABLE=1 turns SHIFT off", got.stderr)
+        self.assertIn("echo is not started", got.stderr)
+        os.unlink(self.path("libibverbs-distro.so.1"))
+        got = shiftctl("run", "--require", "--libdir", self.lib, "--", "echo", "started")
+        self.assertEqual((got.returncode, got.stdout), (125, ""))
+        self.assertIn("is missing", got.stderr)
+
     def test_nested(self):
         once, _ = self.run_env()
         twice, said = self.run_env(before=(SHIFTCTL, "run", "--libdir", self.lib))
