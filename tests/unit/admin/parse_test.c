@@ -26,6 +26,8 @@ static void test_words(void **state)
 	(void)state;
 	assert_int_equal(admin_parse("status", &request, &why), 0);
 	assert_int_equal(request.word, ADMIN_STATUS);
+	assert_int_equal(admin_parse("open", &request, &why), 0);
+	assert_int_equal(request.word, ADMIN_OPEN);
 	assert_string_equal(request.device, "");
 	assert_int_equal(admin_parse("version", &request, &why), 0);
 	assert_int_equal(request.word, ADMIN_VERSION);
@@ -314,6 +316,34 @@ static void test_dir_refused(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
+/* Two processes of one number have two names; what is no such name is left alone. */
+static void test_socket_names(void **state)
+{
+	static const char *const others[] = {
+		"",
+		"7",
+		"7.sock",
+		"-7-0123456789abcdef.sock",
+		"7-0123.sock",
+		"0-0123456789abcdef.sock",
+		"7-0123456789abcdef",
+		"7-0123456789abcdef.sock.new",
+		"07-0123456789abcdef.sock",
+		"7-0123456789ABCDEF.sock",
+	};
+	char name[RUN_DIR_NAME_MAX], other[RUN_DIR_NAME_MAX];
+
+	run_dir_name(name, 7, 0x123456789abcdefull);
+	assert_string_equal(name, "7-0123456789abcdef.sock");
+	assert_int_equal(run_dir_name_pid(name), 7);
+	run_dir_name(other, 7, 0x123456789abcdeeull);
+	assert_string_not_equal(name, other);
+	run_dir_name(name, INT_MAX, UINT64_MAX);
+	assert_int_equal(run_dir_name_pid(name), INT_MAX);
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		assert_int_equal(run_dir_name_pid(others[i]), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -321,7 +351,7 @@ int main(void)
 		cmocka_unit_test(test_strings),	     cmocka_unit_test(test_bad_utf8),
 		cmocka_unit_test(test_random_bytes), cmocka_unit_test(test_long_text),
 		cmocka_unit_test(test_dir_path),     cmocka_unit_test(test_dir_made),
-		cmocka_unit_test(test_dir_refused),
+		cmocka_unit_test(test_dir_refused),  cmocka_unit_test(test_socket_names),
 	};
 
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
