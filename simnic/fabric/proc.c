@@ -104,13 +104,15 @@ uint64_t sn_proc_life(const struct sn_proc *proc)
 	return atomic_load(&proc->start_time) << LIFE_SHIFT ^ (uint64_t)atomic_load(&proc->pid);
 }
 
+/* A program that has replaced itself (execve) has lost its device, but neither number nor age. */
 bool sn_proc_lives(const struct sn_proc *proc)
 {
 	int32_t pid = atomic_load(&proc->pid);
 
 	if (pid <= 0 || atomic_load(&proc->pid_space) != own_pid_space())
 		return pid > 0;
-	return process_start_time(pid) == atomic_load(&proc->start_time);
+	return process_start_time(pid) == atomic_load(&proc->start_time) &&
+	       (atomic_load(&proc->device_pid) <= 0 || device_lives(proc));
 }
 
 bool sn_proc_runs(int32_t pid)

@@ -9,6 +9,7 @@ import errno
 import os
 import random
 import re
+import shutil
 import signal
 import sys
 import time
@@ -75,6 +76,33 @@ def infiniband(lab):
         tool(ib, "rping", "127.0.0.1", "h0")
         if ib.complaints():
             raise Failed(ib.complaints())
+
+
+# libfabric takes the addresses of interfaces, so these need a network of their own that has them.
+INTERFACES = """
+ip link set lo up && ip link add va type veth peer name vb && ip link set va up && ip link set vb up &&
+ip addr add {A}/24 dev va && ip addr add {B}/24 dev va || exit 77
+timeout 40 {simnicctl} run --host h0 -- {pingpong} &
+for i in $(seq 200); do grep -q ":B9E8 " /proc/net/tcp && break; sleep 0.05; done
+timeout 40 {simnicctl} run --host h1 -- {pingpong} {A} && wait $!
+"""
+
+
+def libfabric(lab):
+    missing = [name for name in ("fi_pingpong", "ip", "unshare") if not shutil.which(name)]
+    if missing:
+        print("libfabric: skipped, without", *missing)
+        return
+    for options in (["-p", "verbs", "-e", "msg"], ["-p", "'verbs;ofi_rxm'", "-e", "rdm"]):
+        script = INTERFACES.format(A=A, B=B, simnicctl=os.path.join(lab.out, "bin", "simnicctl"),
+                                   pingpong=" ".join(["fi_pingpong", "-d", "mlx5_0", "-I", "20", *options]))
+        program = lab.launch(f"pingpong-{options[1][1:6]}", ["unshare", "--net", "sh", "-c", script], lab.env())
+        status = program.wait(100)
+        if status == 77:
+            print("libfabric: skipped, as no network with interfaces can be made here:", program.err().strip())
+            return
+        if status or not re.search(r"^1m +20 ", program.out(), re.M):
+            raise Failed(f"fi_pingpong {options} ended with {status}\n{program.tail()}")
 
 
 # ---- a program that is told its steps ---------------------------------------------------------------
@@ -456,7 +484,7 @@ def halted(lab):
     client.event(c, "REJECTED", REJ_CONSUMER, "no")
 
 
-CASES = {f.__name__: f for f in (tools, infiniband, connect, reject, datagrams, addresses, many, files, lost, cable, unreachable, removed,
+CASES = {f.__name__: f for f in (tools, infiniband, libfabric, connect, reject, datagrams, addresses, many, files, lost, cable, unreachable, removed,
                                  killed, halted)}
 
 
