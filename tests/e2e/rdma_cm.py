@@ -34,8 +34,6 @@ TOOLS = {
     "rping IPv6": ("rping -s -a :: -p {port} -C 5", "rping -c -a fd00::a00:1 -p {port} -C 5"),
     "ib_write_bw -R": ("ib_write_bw -R -p {port} -n 500 -q 4", "ib_write_bw -R -p {port} -n 500 -q 4 {A}"),
     "ib_send_lat -R": ("ib_send_lat -R -p {port} -n 200", "ib_send_lat -R -p {port} -n 200 {A}"),
-    "ib_send_bw -R UD": ("ib_send_bw -R -c UD -p {port} -n 200 -r 512 -s 1024",
-                         "ib_send_bw -R -c UD -p {port} -n 200 -r 512 -s 1024 {A}"),
     "udaddy": ("udaddy -c 4", "udaddy -c 4 -s {A}"),
     "ucmatose": ("ucmatose -c 50 -C 3", "ucmatose -c 50 -C 3 -s {A}"),
     "rdma_server": ("rdma_server -p {port}", "rdma_client -s {A} -p {port}"),
@@ -71,7 +69,7 @@ def tools(lab):
 def infiniband(lab):
     """LIDs instead of GIDs, and a route that the subnet manager gives. There 127.0.0.1 leads to a NIC."""
     with Lab(lab.out, link="ib") as ib:
-        for name in ("rping", "ib_send_bw -R UD", "udaddy", "rstream"):
+        for name in ("rping", "ib_write_bw -R", "udaddy", "rstream"):
             tool(ib, name)
         tool(ib, "rping", "127.0.0.1", "h0")
         if ib.complaints():

@@ -74,7 +74,7 @@ def traffic(lab):
 
 def bulk(lab, fault, back=True):
     ends = pair(lab, f"{WRITE_BW} -p {PORT}", f"{WRITE_BW} -p {PORT} {A}")
-    await_protected(lab, ends)
+    await_protected(lab, ends, 2)       # the first is perftest's own, by which it says what the others need
     await_more(lab, ends, traffic(lab), "traffic")
     if back:
         there_and_back(lab, ends, fault, traffic(lab), "traffic")
