@@ -125,17 +125,25 @@ int kv_dl_load(const char *const *sonames, const char *const *names, void **slot
 	return rc;
 }
 
-/* Opens @library in modules/ of the folder in which the file of this code really is. */
+/*
+ * Opens @library in modules/ near the folder in which the file of this code really is: beside the
+ * drop-in, beside the folder of the package's other one, and below that of shiftctl.
+ */
 static void *dl_open_beside(const char *library)
 {
+	static const char *const folders[] = { "modules", "../modules", "../lib/shift/modules" };
 	char real[PATH_MAX], path[PATH_MAX + 64];
+	void *handle = NULL;
 	Dl_info own;
 
 	if (!dladdr(&loading, &own) || !own.dli_fname || !realpath(own.dli_fname, real))
 		return NULL;
 	*strrchr(real, '/') = '\0';
-	snprintf(path, sizeof(path), "%s/modules/%s", real, library);
-	return dl_open(path, kv_dl_flags());
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]) && !handle; i++) {
+		snprintf(path, sizeof(path), "%s/%s/%s", real, folders[i], library);
+		handle = dl_open(path, kv_dl_flags());
+	}
+	return handle;
 }
 
 const void *kv_dl_own(const char *library, const char *name, char *why, size_t n)

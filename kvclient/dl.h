@@ -16,8 +16,9 @@ int kv_dl_load(const char *const *sonames, const char *const *names, void **slot
 
 /*
  * kv_dl_own() - a symbol of a library that SHIFT brings along
- * @library: file name; searched by the run path, then in modules/ beside the file of this code,
- *	as whoever loaded this code may have done so by a link in another folder
+ * @library: file name; searched by the run path, then near the file of this code: it may have
+ *	been loaded by a link in another folder, or dlopen() may be wrapped by a tool, for which
+ *	the loader takes the tool's run path
  * @why: receives the loader's words when the call fails, @n bytes at most
  */
 const void *kv_dl_own(const char *library, const char *name, char *why, size_t n);
