@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The room that a fabric takes in /dev/shm, and the processes that it takes. Each test has a /dev/shm
- * of its own size, in a mount namespace.
+ * The room that a fabric takes in /dev/shm, and the processes that it takes. Each test has a
+ * /dev/shm of its own size, in a mount namespace.
  */
 #include <errno.h>
 #include <sched.h>
@@ -83,7 +83,7 @@ static void no_room_for_a_second_process(void)
 
 	assert_int_equal(0, slot);
 	assert_int_equal(-ENOSPC, sn_proc_attach(fabric, 1));
-	/* What has its room has all of it: a full inbox, each datagram, each queue pair's number. */
+	/* What has room has all of it: a full inbox, each datagram, each queue pair's number. */
 	for (uint32_t i = 0; i < SN_INBOX_SLOTS; i++)
 		assert_int_equal(0, sn_inbox_push(fabric, (uint32_t)slot, &pkt));
 	assert_true(sn_inbox_pop(&fabric->proc[slot], &out));
