@@ -107,7 +107,7 @@ struct sn_nic {
 	uint64_t node_guid, image_guid; /* image: the card's */
 	uint8_t gid[16];		/* the NIC's address, under one index per GID type */
 	_Atomic uint32_t gid_type[SN_MAX_GIDS]; /* enum sn_gid_type by index */
-	char netdev[SN_IFNAME]; /* Ethernet: the interface that sysfs shows */
+	char netdev[SN_IFNAME];			/* Ethernet: the interface that sysfs shows */
 	uint16_t lid;
 	uint32_t link_layer; /* enum sn_link_layer */
 	uint32_t uverbs_minor;

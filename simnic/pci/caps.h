@@ -5,9 +5,11 @@
 
 #include <stdint.h>
 
+#include "simnic/fabric/limits.h"
+
 #define SN_CAP_TYPES	      64
 #define SN_CAP_BYTES	      4096
-#define SN_ROCE_ADDRESSES     64u
+#define SN_ROCE_ADDRESSES     ((uint32_t)SN_MAX_GIDS)
 #define SN_ROCE_ADDRESS_BYTES 32u
 /* Both are what 0 in the capability means. */
 #define SN_IB_GIDS	8u

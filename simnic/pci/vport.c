@@ -6,6 +6,7 @@
 #include "simnic/pci/handlers.h"
 #include "simnic/pci/pci.h"
 
+enum { GID = 16, ROCE_V2 = 2 };
 enum { PHYSICAL_POLLING = 2, PHYSICAL_LINK_UP = 5, LOGICAL_DOWN = 1, LOGICAL_ACTIVE = 4 };
 enum {
 	DEFAULT_PKEY = 0xffff,
@@ -135,6 +136,20 @@ uint8_t sn_query_hca_vport_pkey(struct sn_pci *pci, struct sn_command *cmd)
 	return SN_OK;
 }
 
+/* Peers find the NIC by its addresses; one of zeros takes the old one away. */
+static int set_gid(struct sn_pci *pci, uint32_t index, const uint8_t *address)
+{
+	static const uint8_t none[GID];
+	const uint8_t *gid = SN_AT(roce_addr_layout, address, source_l3_address);
+	uint32_t version = SN_GET(roce_addr_layout, address, roce_version) == ROCE_V2 ? 2 : 1;
+	bool has_vlan = SN_GET(roce_addr_layout, address, vlan_valid);
+	uint16_t vlan = has_vlan ? SN_GET(roce_addr_layout, address, vlan_id) : 0;
+
+	if (!memcmp(gid, none, GID))
+		version = 0;
+	return sn_bridge_set_gid(pci->bridge, index, gid, version, vlan);
+}
+
 uint8_t sn_set_roce_address(struct sn_pci *pci, struct sn_command *cmd)
 {
 	const uint8_t *address = SN_AT(set_roce_address_in, cmd->in, roce_address);
@@ -143,7 +158,7 @@ uint8_t sn_set_roce_address(struct sn_pci *pci, struct sn_command *cmd)
 	if (index >= SN_ROCE_ADDRESSES)
 		return SN_BAD_INDEX;
 	memcpy(pci->port.gid[index], address, SN_ROCE_ADDRESS_BYTES);
-	return SN_OK;
+	return pci->bridge ? sn_data_status(set_gid(pci, index, address)) : SN_OK;
 }
 
 uint8_t sn_query_roce_address(struct sn_pci *pci, struct sn_command *cmd)

@@ -345,6 +345,24 @@ static void a_roce_address_is_read_back(void **state)
 	assert_int_equal(driver_command(&driver, SET_ROCE_ADDRESS, 0, 48, 16), SN_BAD_INDEX);
 }
 
+static void a_roce_address_is_set_and_taken_away(void **state)
+{
+	uint8_t *address = SN_AT(set_roce_address_in, driver.in, roce_address);
+
+	SN_SET(set_roce_address_in, driver.in, roce_address_index, 4);
+	SN_SET(roce_addr_layout, address, roce_version, 2);
+	SN_SET(roce_addr_layout, address, vlan_id, 7);
+	memset(address, 0xab, 16);
+	assert_int_equal(driver_command(&driver, SET_ROCE_ADDRESS, 0, 48, 16), SN_OK);
+	assert_int_equal(fake_bridge.gid_index, 4);
+	assert_int_equal(fake_bridge.gid_version, 2);
+	assert_int_equal(fake_bridge.gid_vlan, 0);
+	assert_int_equal(fake_bridge.gid[0], 0xab);
+	SN_SET(set_roce_address_in, driver.in, roce_address_index, 4);
+	assert_int_equal(driver_command(&driver, SET_ROCE_ADDRESS, 0, 48, 16), SN_OK);
+	assert_int_equal(fake_bridge.gid_version, 0);
+}
+
 /* All doorbells but the EQs' are the data path's. */
 static void doorbells_go_on_as_they_came(void **state)
 {
@@ -465,6 +483,7 @@ int main(void)
 		CASE(a_qp_tells_its_attributes),
 		CASE(gids_and_pkeys_are_the_fabrics),
 		CASE(a_roce_address_is_read_back),
+		CASE(a_roce_address_is_set_and_taken_away),
 		CASE(doorbells_go_on_as_they_came),
 		CASE(events_wait_for_the_machine),
 		CASE(events_of_the_last_life_are_forgotten),

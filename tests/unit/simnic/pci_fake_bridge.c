@@ -51,6 +51,16 @@ void sn_bridge_gid(const struct sn_bridge *bridge, uint32_t index, uint8_t gid[1
 	memset(gid, 0x10 + index, 16);
 }
 
+int sn_bridge_set_gid(struct sn_bridge *bridge, uint32_t index, const uint8_t gid[16],
+		      uint32_t roce_version, uint16_t vlan)
+{
+	fake_bridge.gid_index = index;
+	fake_bridge.gid_version = roce_version;
+	fake_bridge.gid_vlan = vlan;
+	memcpy(fake_bridge.gid, gid, 16);
+	return fake_bridge.answer;
+}
+
 void sn_bridge_doorbell(struct sn_bridge *bridge, uint32_t uar, uint32_t offset, uint64_t bytes)
 {
 	fake_bridge.doorbells++;

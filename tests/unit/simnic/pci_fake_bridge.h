@@ -24,6 +24,8 @@ struct fake_bridge {
 	struct sn_bridge_qpc qpc;
 	uint64_t page[FAKE_PAGES]; /* what the pages of the last one refer to */
 	uint32_t transition, mask, limit;
+	uint32_t gid_index, gid_version, gid_vlan;
+	uint8_t gid[16];
 	uint32_t doorbell_uar, doorbell_offset;
 	uint64_t doorbell;
 };
