@@ -52,6 +52,13 @@ void sn_dev_close(struct sn_dev *dev); /* frees everything that is left in it */
 struct sn_dev_events {
 	void (*completion)(void *ctx, uint64_t element);
 	void (*async)(void *ctx, uint64_t element, uint32_t type);
+	/*
+	 * Maps pages of the guest side by side: the address of the byte at an offset of the list,
+	 * or 0. unmap() takes that address and the number of bytes.
+	 */
+	uint64_t (*map)(void *ctx, const uint64_t *page, uint32_t n, uint32_t shift,
+			uint64_t offset, uint64_t bytes);
+	void (*unmap)(void *ctx, uint64_t at, uint64_t bytes);
 	void *ctx;
 };
 /*
@@ -120,6 +127,14 @@ struct sn_indirect {
 };
 int sn_mr_reg_indirect(struct sn_dev *dev, const struct sn_indirect *want, uint32_t *key);
 
+/* A free key over a list of pages, which requests fill. A trapped device has them. */
+struct sn_paged {
+	uint8_t variant; /* the key's lowest eight bits */
+	uint32_t pdn, access;
+	uint32_t entries; /* length of the list */
+};
+int sn_mr_reg_paged(struct sn_dev *dev, const struct sn_paged *want, uint32_t *key);
+
 /*
  * A memory window, not bound to anything yet. Each bind changes its key; sn_window_free() takes
  * any of its keys.
@@ -156,6 +171,7 @@ struct sn_qp_attr {
 	uint32_t bfreg_index; /* doorbell register: uar index * 2 + 0 or 1; ~0: unknown */
 	/* UD: a number that peers know it by, too (1: of the general services); 0: none */
 	uint32_t alias;
+	bool changes_all;    /* its requests change keys of any protection domain */
 	uint32_t source_qpn; /* UD: the number that its datagrams come from; 0: its own */
 	bool sig_all;
 	bool scatter_to_cqe; /* create flags: requester (READ) and responder (receive) */

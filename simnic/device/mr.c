@@ -44,10 +44,10 @@ static bool pd_matches(const struct sn_dev *dev, const struct sn_mr *mr, uint32_
 }
 
 /* IBA 10.6.3: key, protection domain, rights and bounds, all of them. */
-static const struct sn_mr *mr_permitted(struct sn_dev *dev, uint32_t key, uint32_t pdn, uint64_t va,
-					uint64_t len, uint32_t access)
+static struct sn_mr *mr_permitted(struct sn_dev *dev, uint32_t key, uint32_t pdn, uint64_t va,
+				  uint64_t len, uint32_t access)
 {
-	const struct sn_mr *mr = mr_find(dev, key);
+	struct sn_mr *mr = mr_find(dev, key);
 
 	if (!mr || mr->free || !pd_matches(dev, mr, pdn) || (mr->access & access) != access)
 		return NULL;
@@ -56,13 +56,14 @@ static const struct sn_mr *mr_permitted(struct sn_dev *dev, uint32_t key, uint32
 	return mr;
 }
 
-static uint64_t mr_at(struct sn_dev *dev, const struct sn_mr *mr, uint64_t va, uint64_t len,
+static uint64_t mr_at(struct sn_dev *dev, struct sn_mr *mr, uint64_t va, uint64_t len,
 		      uint32_t access)
 {
 	switch (mr->kind) {
 	case SN_MR_REGION: return mr->addr + (va - mr->iova);
 	case SN_MR_WINDOW_1:
 	case SN_MR_WINDOW_2: return sn_window_translate(dev, mr, va, len, access);
+	case SN_MR_PAGED: return sn_pages_at(dev, mr, va);
 	case SN_MR_INDIRECT: break;
 	}
 	return 0;
@@ -80,7 +81,7 @@ static uint64_t null_at(uint64_t len, uint32_t access)
 int sn_mr_pieces(struct sn_dev *dev, uint32_t key, uint32_t pdn, uint64_t va, uint64_t len,
 		 uint32_t access, struct iovec *iov, uint32_t max)
 {
-	const struct sn_mr *mr = mr_permitted(dev, key, pdn, va, len, access);
+	struct sn_mr *mr = mr_permitted(dev, key, pdn, va, len, access);
 	uint64_t at = 0;
 
 	if (mr && mr->kind == SN_MR_INDIRECT)
@@ -233,6 +234,8 @@ int sn_mr_dereg(struct sn_dev *dev, uint32_t lkey)
 			key_keep(dev, lkey);
 	}
 	sn_posted_push(dev); /* nothing is written to it any more */
+	if (mr && mr->kind == SN_MR_PAGED)
+		sn_pages_forget(dev, mr);
 	sn_unlock();
 	free(mr);
 	return mr ? 0 : -EINVAL;
@@ -259,6 +262,8 @@ void sn_mr_free_all(struct sn_dev *dev)
 	for (i = 0; i < SN_MR_BUCKETS; i++) {
 		while ((mr = dev->mr[i])) {
 			dev->mr[i] = mr->next;
+			if (mr->kind == SN_MR_PAGED)
+				sn_pages_forget(dev, mr);
 			free(mr);
 		}
 	}

@@ -8,12 +8,13 @@
 #include <sys/uio.h>
 
 #include "simnic/device/indirect.h"
+#include "simnic/device/paged.h"
 
 struct sn_dev;
 
 #define SN_MR_BUCKETS 1024
 
-enum sn_mr_kind { SN_MR_REGION, SN_MR_WINDOW_1, SN_MR_WINDOW_2, SN_MR_INDIRECT };
+enum sn_mr_kind { SN_MR_REGION, SN_MR_WINDOW_1, SN_MR_WINDOW_2, SN_MR_INDIRECT, SN_MR_PAGED };
 
 struct sn_mr {
 	struct sn_mr *next;
@@ -24,7 +25,8 @@ struct sn_mr {
 	/* windows: the region's key and address, and the QP that bound it */
 	uint32_t of_key, qpn;
 	uint64_t of_va;
-	/* indirect keys; free: it names nothing, whatever its list says */
+	struct sn_pages *pages; /* SN_MR_PAGED */
+	/* indirect and paged keys; free: it names nothing, whatever its list says */
 	bool free;
 	uint32_t n_entries;
 	struct sn_entry entries[];

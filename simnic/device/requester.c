@@ -382,7 +382,7 @@ static void umr_begins(struct sn_qp *qp, struct sn_txe *tx, const struct sn_wqe 
 {
 	if (tx->done || tx->syndrome || tx->under_way)
 		return;
-	if (!wqe->to_indirect) {
+	if (!wqe->to_indirect && !wqe->to_paged) {
 		tx->syndrome = sn_window_bind(qp, &wqe->bind);
 		tx->done = true;
 		return;
@@ -390,6 +390,13 @@ static void umr_begins(struct sn_qp *qp, struct sn_txe *tx, const struct sn_wqe 
 	tx->under_way = true;
 	if (!qp->req.umr_ns)
 		qp->req.umr_ns = sn_engine.now_ns + 1 + sn_psn_dice(UMR_LATE_NS);
+}
+
+static uint8_t key_changes(struct sn_qp *qp, const struct sn_wqe *wqe)
+{
+	if (wqe->syndrome || (!wqe->to_indirect && !wqe->to_paged))
+		return MLX5_CQE_SYNDROME_MW_BIND_ERR;
+	return wqe->to_paged ? sn_repage(qp, &wqe->repage) : sn_indirect_change(qp, &wqe->umr);
 }
 
 /* The request is in the ring until it is complete. */
@@ -400,8 +407,7 @@ static void umr_takes_effect(struct sn_qp *qp, struct sn_txe *tx)
 	sn_wqe_decode(qp, tx->idx, wqe);
 	tx->under_way = false;
 	tx->done = true;
-	tx->syndrome = wqe->to_indirect && !wqe->syndrome ? sn_indirect_change(qp, &wqe->umr)
-							  : MLX5_CQE_SYNDROME_MW_BIND_ERR;
+	tx->syndrome = key_changes(qp, wqe);
 }
 
 /* Lets UMRs take effect in their order, up to one that fails; UMRs that came meanwhile go along. */

@@ -155,8 +155,12 @@ static void decode_umr(const struct sn_qp *qp, uint16_t idx, struct sn_wqe *wqe)
 	sn_wqe_raw(qp, idx, wqe->raw, wqe->ds * SEGMENT);
 	mr = sn_mr_of_index(qp->dev, get32(raw + 12));
 	wqe->to_indirect = mr && mr->kind == SN_MR_INDIRECT;
-	ok = wqe->to_indirect ? sn_umr_decode(raw, wqe->ds, &wqe->umr)
-			      : sn_bind_decode(raw, wqe->ds, &wqe->bind);
+	wqe->to_paged = mr && mr->kind == SN_MR_PAGED;
+	if (wqe->to_paged)
+		ok = sn_repage_decode(raw, wqe->ds, &wqe->repage);
+	else
+		ok = wqe->to_indirect ? sn_umr_decode(raw, wqe->ds, &wqe->umr)
+				      : sn_bind_decode(raw, wqe->ds, &wqe->bind);
 	if (!ok)
 		wqe->syndrome = MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR;
 }

@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 
 #include "simnic/device/indirect.h"
+#include "simnic/device/paged.h"
 #include "simnic/device/window.h"
 
 struct sn_dev;
@@ -31,11 +32,13 @@ struct sn_wqe {
 	uint64_t length;
 	uint32_t n_sge;
 	bool is_inline, to_indirect; /* to_indirect: UMR of an indirect key, not of a window */
+	bool to_paged;		     /* UMR of a key over a list of pages */
 	/* bit i: piece i is inline data; its address counts bytes from the WQE's first */
 	uint64_t pieces_inline;
 	struct mlx5_wqe_av av;
-	struct sn_bind bind;		   /* UMR */
-	struct sn_umr umr;		   /* the entries lie in raw */
+	struct sn_bind bind; /* UMR */
+	struct sn_umr umr;   /* the entries lie in raw */
+	struct sn_repage repage;
 	struct sn_sge sge[SN_WQE_MAX_SGE]; /* the payload's pieces in their order */
 	uint8_t raw[SN_WQE_MAX_BYTES];	   /* UMR: the whole WQE */
 };

@@ -94,9 +94,26 @@ static bool is_ethernet(const struct sn_bridge *bridge)
 	return bridge->nic->link_layer == SN_LINK_ETH;
 }
 
+static uint64_t map_pages(void *ctx, const uint64_t *page, uint32_t n, uint32_t shift,
+			  uint64_t offset, uint64_t bytes)
+{
+	const struct sn_bridge_pages pages = { page, n, shift, offset };
+
+	return (uint64_t)sn_bridge_map(ctx, &pages, bytes);
+}
+
+static void unmap_pages(void *ctx, uint64_t at, uint64_t bytes)
+{
+	sn_bridge_unmap(ctx, (void *)at, bytes);
+}
+
 static int open_dev(struct sn_bridge *bridge)
 {
-	const struct sn_dev_events events = { tell_completion, tell_async, bridge };
+	const struct sn_dev_events events = { .completion = tell_completion,
+					      .async = tell_async,
+					      .map = map_pages,
+					      .unmap = unmap_pages,
+					      .ctx = bridge };
 	int err = sn_dev_open_trapped(bridge->config.nic, &events, &bridge->dev);
 
 	if (!err && is_ethernet(bridge))

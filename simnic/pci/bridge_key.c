@@ -4,6 +4,9 @@
 
 #include "simnic/pci/bridge_own.h"
 
+#define ENTRIES_OF_OCTOWORD 2 /* addresses of pages have 8 bytes each */
+#define MAX_OCTOWORDS	    (1u << 20)
+
 /* The pages as a key has them: its first byte is where its address says. */
 static struct sn_bridge_pages pages_of(const struct sn_bridge_key *key)
 {
@@ -39,6 +42,18 @@ static int register_klms(struct sn_bridge *bridge, const struct sn_bridge_key *k
 	return sn_mr_reg_indirect(bridge->dev, &want, lkey);
 }
 
+static int register_paged(struct sn_bridge *bridge, const struct sn_bridge_key *key, uint32_t *lkey)
+{
+	const struct sn_paged want = { .variant = key->variant,
+				       .pdn = key->pd,
+				       .access = key->access,
+				       .entries = key->octowords * ENTRIES_OF_OCTOWORD };
+
+	if (!key->free || !key->octowords || key->octowords > MAX_OCTOWORDS)
+		return -EINVAL;
+	return sn_mr_reg_paged(bridge->dev, &want, lkey);
+}
+
 static int register_key(struct sn_bridge *bridge, const struct sn_bridge_object *object,
 			uint32_t *lkey)
 {
@@ -47,6 +62,8 @@ static int register_key(struct sn_bridge *bridge, const struct sn_bridge_object 
 	switch (key->mode) {
 	case SN_BRIDGE_PHYSICAL: return register_physical(bridge, key, lkey);
 	case SN_BRIDGE_PAGES:
+		if (!key->pages.n)
+			return register_paged(bridge, key, lkey);
 		return sn_mr_reg_as(bridge->dev, key->variant, key->pd, (uint64_t)object->map.at,
 				    key->length, key->start, key->access, lkey);
 	case SN_BRIDGE_KLMS: return register_klms(bridge, key, lkey);
@@ -66,8 +83,6 @@ int sn_bridge_key_create(struct sn_bridge *bridge, const struct sn_bridge_key *k
 	uint32_t lkey;
 	int err;
 
-	if (key->mode == SN_BRIDGE_PAGES && !key->pages.n)
-		return -EOPNOTSUPP;
 	object = sn_bridge_make(bridge, SN_BRIDGE_IS_KEY, &pages, has_pages(key) ? key->length : 0);
 	if (!object)
 		return -errno;

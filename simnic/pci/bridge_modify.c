@@ -68,8 +68,8 @@ static const struct step *step_of(enum sn_bridge_transition transition)
 static uint32_t demanded(const struct step *step, enum sn_bridge_transport transport)
 {
 	switch (transport) {
-	case SN_BRIDGE_RC:
-	case SN_BRIDGE_REG_UMR: return step->rc;
+	case SN_BRIDGE_RC: return step->rc;
+	case SN_BRIDGE_REG_UMR: return step->rc & (INIT_ALL | IBV_QP_SQ_PSN); /* goes nowhere */
 	case SN_BRIDGE_UC: return step->uc;
 	case SN_BRIDGE_UD:
 	case SN_BRIDGE_QP0:

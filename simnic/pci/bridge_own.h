@@ -39,7 +39,7 @@ struct sn_bridge {
 	struct sn_bridge_object *table[SN_BRIDGE_TYPES][SN_BRIDGE_BUCKETS];
 };
 
-/* Makes an object without a number, and maps its pages, if there are bytes. NULL: errno says why. */
+/* Makes an object without a number, and maps its pages, if any. NULL: errno says why. */
 struct sn_bridge_object *sn_bridge_make(struct sn_bridge *bridge, enum sn_bridge_type type,
 					const struct sn_bridge_pages *pages, uint64_t bytes);
 /* Frees an object that is in no table, and its map. */

@@ -66,6 +66,7 @@ static struct sn_qp_attr attr_of(const struct sn_bridge_qp *qp)
 		.uidx = qp->user_index,
 		.bfreg_index = qp->uar * SN_BFREGS_PER_UAR,
 		.alias = qp->transport == SN_BRIDGE_QP1 ? QP1 : 0,
+		.changes_all = qp->transport == SN_BRIDGE_REG_UMR,
 		.source_qpn = qp->transport == SN_BRIDGE_QP1 ? QP1 : qp->source_qpn,
 		.scatter_to_cqe = qp->cs_res,
 		.scatter_to_cqe_send = qp->cs_req,

@@ -352,31 +352,38 @@ static uint32_t put_remote(uint8_t *wqe, uint32_t at, const struct guest_request
 	return at + sizeof(atomic);
 }
 
-/* Writes the request, its record and its doorbell. It has at most two WQEBBs. */
+uint16_t guest_post_raw(struct guest_qp *qp, uint8_t opcode, uint8_t *wqe, uint32_t bytes)
+{
+	uint16_t index = qp->sq_pi;
+	const uint32_t head[3] = { htobe32((uint32_t)index << 8 | opcode),
+				   htobe32(qp->number << 8 | bytes / 16),
+				   htobe32(MLX5_WQE_CTRL_CQ_UPDATE) };
+	uint64_t value;
+
+	memcpy(wqe, head, sizeof(head));
+	for (uint32_t done = 0; done < bytes; done += 64)
+		memcpy(sq_at(qp, qp->sq_pi++, 0), wqe + done,
+		       bytes - done < 64 ? bytes - done : 64);
+	store(qp->guest, qp->record + 4, qp->sq_pi);
+	memcpy(&value, wqe, sizeof(value));
+	sn_bridge_doorbell(qp->guest->bridge, GUEST_UAR, SQ_DB, value);
+	return index;
+}
+
+/* Writes the request, its record and its doorbell. */
 uint16_t guest_post(struct guest_qp *qp, const struct guest_request *request)
 {
 	struct mlx5_wqe_data_seg data = { htobe32(request->bytes), htobe32(request->lkey),
 					  htobe64(request->local) };
 	uint8_t wqe[128] = { 0 };
-	uint32_t bytes = put_remote(wqe, 16, request), head[4];
-	uint16_t index = qp->sq_pi;
-	uint64_t value;
+	uint32_t bytes = put_remote(wqe, 16, request);
 
 	if (request->bytes) {
 		memcpy(wqe + bytes, &data, sizeof(data));
 		bytes += sizeof(data);
 	}
-	head[0] = htobe32((uint32_t)index << 8 | request->opcode);
-	head[1] = htobe32(qp->number << 8 | bytes / 16);
-	head[2] = htobe32(MLX5_WQE_CTRL_CQ_UPDATE);
-	head[3] = request->imm;
-	memcpy(wqe, head, sizeof(head));
-	for (uint32_t done = 0; done < bytes; done += 64)
-		memcpy(sq_at(qp, qp->sq_pi++, 0), wqe + done, 64);
-	store(qp->guest, qp->record + 4, qp->sq_pi);
-	memcpy(&value, wqe, sizeof(value));
-	sn_bridge_doorbell(qp->guest->bridge, GUEST_UAR, SQ_DB, value);
-	return index;
+	memcpy(wqe + 12, &request->imm, sizeof(request->imm));
+	return guest_post_raw(qp, request->opcode, wqe, bytes);
 }
 
 void guest_post_recv(struct guest_qp *qp, uint32_t lkey, uint64_t at, uint32_t bytes)

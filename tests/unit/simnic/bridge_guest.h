@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A guest for tests of the bridge: guest memory is a memfd, pages of rings and regions lie scattered
- * in it, and requests are written as the driver writes them. A failed call ends the program. One
- * thread.
+ * A guest for tests of the bridge: guest memory is a memfd, pages of rings and regions lie in it
+ * scattered, and requests are written as the driver writes them. A failed call ends the program.
+ * One thread.
  */
 #ifndef TESTS_BRIDGE_GUEST_H
 #define TESTS_BRIDGE_GUEST_H
@@ -104,6 +104,8 @@ void guest_qp_make(struct guest *guest, struct guest_qp *qp, enum sn_bridge_tran
 /* Takes the QP to RTS, connected to a QP of that NIC. */
 void guest_connect(struct guest_qp *qp, struct sn_bridge *peer, uint32_t remote_qpn);
 uint16_t guest_post(struct guest_qp *qp, const struct guest_request *request);
+/* Posts a request that is written but for its first 12 bytes; bytes: a multiple of 16. */
+uint16_t guest_post_raw(struct guest_qp *qp, uint8_t opcode, uint8_t *wqe, uint32_t bytes);
 void guest_post_recv(struct guest_qp *qp, uint32_t lkey, uint64_t at, uint32_t bytes);
 
 /* Takes the next event; it ends the program after some seconds. */

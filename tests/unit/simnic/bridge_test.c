@@ -269,6 +269,158 @@ static void destroyed_key_is_dead(void **state)
 	expect(&rig.acq, MLX5_CQE_REQ_ERR, MLX5_CQE_SYNDROME_LOCAL_PROT_ERR);
 }
 
+/* ---- keys that requests change -------------------------------------------------------------- */
+
+enum {
+	UMR_AT = 16,
+	MKEY_AT = 64,
+	UMR_LIST_AT = 128,
+	UMR_WQE = 144,
+	FREE_KEY = 1 << 29,
+	MASK_ENABLE = 1 << 0 | 1 << 1 | 1 << 6 | 1 << 7 | 1 << 13 | 0x1e << 17 | FREE_KEY,
+	MASK_PD = 1 << 7,
+};
+
+static void put32(uint8_t *at, uint32_t value)
+{
+	value = htobe32(value);
+	memcpy(at, &value, sizeof(value));
+}
+
+static void put64(uint8_t *at, uint64_t value)
+{
+	value = htobe64(value);
+	memcpy(at, &value, sizeof(value));
+}
+
+/* The guest's queue pair for such requests, and a free key with room for 64 pages. */
+static struct guest_qp umr_up(uint32_t *key)
+{
+	const struct sn_bridge_key want = {
+		.variant = 0x77, .mode = SN_BRIDGE_PAGES, .free = true, .octowords = 32
+	};
+	struct sn_bridge_qpc qpc = { .path.port = 1 };
+	struct guest_qp qp;
+	uint32_t index;
+
+	assert_int_equal(0, sn_bridge_key_create(rig.a->bridge, &want, &index));
+	*key = index << 8 | want.variant;
+	guest_qp_make(rig.a, &qp, SN_BRIDGE_REG_UMR, &rig.acq, 0);
+	for (uint32_t step = SN_BRIDGE_RST2INIT; step <= SN_BRIDGE_RTR2RTS; step++)
+		assert_int_equal(0, sn_bridge_qp_modify(rig.a->bridge, qp.number, step, 0, &qpc));
+	return qp;
+}
+
+/* Writes a list of pages into guest memory, from entry `first` on, and the request for it. */
+static void put_list(uint8_t *wqe, const struct guest_buffer *pages, uint32_t first, uint32_t n,
+		     uint32_t lkey)
+{
+	uint64_t at = guest_pages(rig.a, 1).page[0];
+
+	for (uint32_t i = 0; i < n; i++)
+		put64(rig.a->ram + at + i * 8, pages->page[first + i] | 3);
+	wqe[UMR_AT] = 1 << 4 | 1 << 5; /* offset; fails unless the key is free */
+	put32(wqe + UMR_AT + 4, n / 2 << 16 | first / 2);
+	put32(wqe + UMR_LIST_AT, n * 8);
+	put32(wqe + UMR_LIST_AT + 4, lkey);
+	put64(wqe + UMR_LIST_AT + 8, at);
+}
+
+static void put_context(uint8_t *wqe, uint32_t key, uint64_t start, uint64_t bytes)
+{
+	put64(wqe + UMR_AT + 8, MASK_ENABLE);
+	wqe[MKEY_AT + 2] = 0x3c; /* write, read, and both remotely */
+	put32(wqe + MKEY_AT + 4, 0xffffff00 | (key & 0xff));
+	put32(wqe + MKEY_AT + 12, GUEST_PD);
+	put64(wqe + MKEY_AT + 16, start);
+	put64(wqe + MKEY_AT + 24, bytes);
+	wqe[MKEY_AT + 59] = 12;
+}
+
+static void change_key(struct guest_qp *qp, uint32_t key, uint8_t *wqe, uint32_t bytes)
+{
+	put32(wqe + 12, key);
+	guest_post_raw(qp, MLX5_OPCODE_UMR, wqe, bytes);
+}
+
+/* As the driver registers memory: the list in two requests, of which the last gives the meaning. */
+static void enable_key(struct guest_qp *qp, uint32_t key, uint32_t lkey)
+{
+	uint8_t wqe[UMR_WQE] = { 0 };
+
+	put_list(wqe, &rig.abuf, 0, 32, lkey);
+	change_key(qp, key, wqe, UMR_WQE);
+	expect(&rig.acq, MLX5_CQE_REQ, 0);
+	memset(wqe, 0, sizeof(wqe));
+	put_list(wqe, &rig.abuf, 32, 8, lkey);
+	put_context(wqe, key, START_A, BUFFER - GUEST_PAGE);
+	change_key(qp, key, wqe, UMR_WQE);
+	expect(&rig.acq, MLX5_CQE_REQ, 0);
+}
+
+static void requests_fill_a_key(void **state)
+{
+	uint32_t key, lkey = guest_physical_key(rig.a, 0x22);
+	struct guest_qp umr = umr_up(&key);
+	struct guest_request request = request_of(MLX5_OPCODE_RDMA_WRITE, BUFFER - GUEST_PAGE);
+	uint8_t wqe[UMR_WQE] = { 0 };
+
+	enable_key(&umr, key, lkey);
+	fill(6);
+	request.lkey = key;
+	guest_post(&rig.aqp, &request);
+	expect(&rig.acq, MLX5_CQE_REQ, 0);
+	assert_same(BUFFER - GUEST_PAGE);
+	/* the driver takes the key back */
+	wqe[UMR_AT] = 1 << 7;
+	put64(wqe + UMR_AT + 8, FREE_KEY | MASK_PD);
+	wqe[MKEY_AT] = 1 << 6;
+	change_key(&umr, key, wqe, UMR_LIST_AT);
+	expect(&rig.acq, MLX5_CQE_REQ, 0);
+	guest_post(&rig.aqp, &request);
+	expect(&rig.acq, MLX5_CQE_REQ_ERR, MLX5_CQE_SYNDROME_LOCAL_PROT_ERR);
+	enable_key(&umr, key, lkey); /* and gives it out again */
+	assert_int_equal(0, sn_bridge_key_destroy(rig.a->bridge, key >> 8));
+}
+
+static void a_free_key_is_no_key(void **state)
+{
+	uint32_t key;
+	struct guest_request request = request_of(MLX5_OPCODE_RDMA_WRITE, 64);
+
+	umr_up(&key);
+	request.lkey = key;
+	guest_post(&rig.aqp, &request);
+	expect(&rig.acq, MLX5_CQE_REQ_ERR, MLX5_CQE_SYNDROME_LOCAL_PROT_ERR);
+}
+
+/* Programs' queue pairs change no key of another protection domain. */
+static void only_the_driver_changes_all_keys(void **state)
+{
+	uint32_t key, lkey = guest_physical_key(rig.a, 0x22);
+	uint8_t wqe[UMR_WQE] = { 0 };
+
+	umr_up(&key);
+	put_list(wqe, &rig.abuf, 0, 32, lkey);
+	put_context(wqe, key, START_A, GUEST_PAGE);
+	change_key(&rig.aqp, key, wqe, UMR_WQE);
+	expect(&rig.acq, MLX5_CQE_REQ_ERR, MLX5_CQE_SYNDROME_MW_BIND_ERR);
+}
+
+static void a_list_beyond_the_key_is_refused(void **state)
+{
+	uint32_t key, lkey = guest_physical_key(rig.a, 0x22);
+	struct guest_buffer pages = guest_pages(rig.a, 64);
+	struct guest_qp umr = umr_up(&key);
+	uint8_t wqe[UMR_WQE] = { 0 };
+
+	put_list(wqe, &pages, 0, 64, lkey);
+	put32(wqe + UMR_AT + 4, 32 << 16 | 1); /* one octoword too far */
+	put_context(wqe, key, START_A, GUEST_PAGE);
+	change_key(&umr, key, wqe, UMR_WQE);
+	expect(&rig.acq, MLX5_CQE_REQ_ERR, MLX5_CQE_SYNDROME_MW_BIND_ERR);
+}
+
 /* ---- events --------------------------------------------------------------------------------- */
 
 static void completion_event_once(void **state)
@@ -553,6 +705,10 @@ int main(int argc, char **argv)
 		T(physical_key),
 		T(key_checks),
 		T(destroyed_key_is_dead),
+		T(requests_fill_a_key),
+		T(a_free_key_is_no_key),
+		T(only_the_driver_changes_all_keys),
+		T(a_list_beyond_the_key_is_refused),
 		T(completion_event_once),
 		T(arming_late_tells_at_once),
 		T(port_events),
