@@ -549,6 +549,133 @@ static void resized_queue_goes_on(void **state)
 	expect(&rig.acq, MLX5_CQE_REQ, 0);
 }
 
+/* ---- shared receives, datagrams ------------------------------------------------------------- */
+
+/* A receive of the shared queue: the link to the next one, then a buffer. */
+static void put_shared(struct guest_buffer *ring, uint32_t i)
+{
+	uint8_t *wqe = guest_at(rig.b, ring, i * 64);
+	struct mlx5_wqe_data_seg data = { htobe32(64), htobe32(rig.bkey), htobe64(START_B) };
+	const uint16_t next = htobe16((uint16_t)((i + 1) % 64));
+
+	memset(wqe, 0, 64);
+	memcpy(wqe + 2, &next, sizeof(next));
+	memcpy(wqe + 16, &data, sizeof(data));
+	put32(wqe + 36, MLX5_INVALID_LKEY);
+}
+
+static uint32_t srq_up(uint32_t posted)
+{
+	struct guest_buffer ring = guest_pages(rig.b, 1);
+	const struct sn_bridge_srq srq = { .pages = guest_list(&ring),
+					   .log_size = 6,
+					   .log_stride = 6,
+					   .record = guest_pages(rig.b, 1).page[0],
+					   .pd = GUEST_PD };
+	uint32_t srqn;
+
+	for (uint32_t i = 0; i < 64; i++)
+		put_shared(&ring, i);
+	put32(rig.b->ram + srq.record, posted);
+	assert_int_equal(0, sn_bridge_srq_create(rig.b->bridge, &srq, &srqn));
+	return srqn;
+}
+
+static void shared_receives_and_their_limit(void **state)
+{
+	struct guest_request request = request_of(MLX5_OPCODE_SEND, 64);
+	uint32_t srqn = srq_up(3), limit;
+	struct guest_event event;
+	struct guest_qp taker;
+
+	guest_qp_make(rig.b, &taker, SN_BRIDGE_RC, &rig.bcq, srqn);
+	assert_int_equal(
+		0, sn_bridge_qp_modify(rig.a->bridge, rig.aqp.number, SN_BRIDGE_2RST, 0, NULL));
+	guest_connect(&taker, rig.a->bridge, rig.aqp.number);
+	rig.aqp.sq_pi = 0;
+	guest_connect(&rig.aqp, rig.b->bridge, taker.number);
+	assert_int_equal(0, sn_bridge_srq_arm(rig.b->bridge, srqn, 2));
+	fill(5);
+	guest_post(&rig.aqp, &request);
+	expect(&rig.acq, MLX5_CQE_REQ, 0);
+	assert_int_equal(0, expect(&rig.bcq, MLX5_CQE_RESP_SEND, 0).index);
+	assert_same(64);
+	assert_false(guest_has_event(rig.b)); /* two are left */
+	guest_post(&rig.aqp, &request);
+	event = guest_event(rig.b);
+	assert_int_equal(SN_BRIDGE_SRQ_LIMIT, event.event);
+	assert_int_equal(srqn, event.number);
+	assert_int_equal(0, sn_bridge_srq_limit(rig.b->bridge, srqn, &limit));
+	assert_int_equal(0, limit);
+	assert_int_equal(-EBUSY, sn_bridge_srq_destroy(rig.b->bridge, srqn));
+	assert_int_equal(0, sn_bridge_qp_destroy(rig.b->bridge, taker.number));
+	assert_int_equal(0, sn_bridge_srq_destroy(rig.b->bridge, srqn));
+}
+
+static struct mlx5_wqe_av address_of(struct guest *guest, uint32_t qpn, uint32_t qkey)
+{
+	struct mlx5_wqe_av av = { .dqp_dct = htobe32(qpn | MLX5_EXTENDED_UD_AV) };
+	struct sn_bridge_port port;
+
+	sn_bridge_port(guest->bridge, &port);
+	av.key.qkey.qkey = htobe32(qkey);
+	av.rlid = htobe16(port.lid);
+	sn_bridge_gid(guest->bridge, 0, av.rgid);
+	return av;
+}
+
+/* Management: datagrams to number 1 reach the QP made for that, and come from number 1. */
+static void general_services(void **state)
+{
+	const uint32_t qkey = 0x80010000;
+	struct guest_request request = request_of(MLX5_OPCODE_SEND, 256);
+	struct sn_bridge_qpc qpc = { .path.port = 1, .qkey = qkey };
+	struct guest_completion wc;
+	struct mlx5_wqe_av av;
+	struct guest_qp gsi, second, *from = &gsi;
+
+	guest_qp_make(rig.b, &gsi, SN_BRIDGE_QP1, &rig.bcq, 0);
+	if (rig.a != rig.b) {
+		guest_qp_make(rig.a, &second, SN_BRIDGE_QP1, &rig.acq, 0);
+		from = &second;
+	}
+	for (uint32_t step = SN_BRIDGE_RST2INIT; step <= SN_BRIDGE_RTR2RTS; step++) {
+		assert_int_equal(0, sn_bridge_qp_modify(rig.b->bridge, gsi.number, step, 0, &qpc));
+		if (from != &gsi)
+			assert_int_equal(0, sn_bridge_qp_modify(rig.a->bridge, second.number, step,
+								0, &qpc));
+	}
+	av = address_of(rig.b, 1, qkey);
+	request.av = &av;
+	guest_post_recv(&gsi, rig.bkey, START_B, 512);
+	guest_post(from, &request);
+	wc = guest_wait(&rig.bcq);
+	if (wc.opcode == MLX5_CQE_REQ) /* one queue for both ends */
+		wc = guest_wait(&rig.bcq);
+	assert_int_equal(MLX5_CQE_RESP_SEND, wc.opcode);
+	assert_int_equal(256 + 40, wc.bytes);
+	assert_int_equal(gsi.number, wc.qpn);
+	assert_int_equal(1, wc.source_qpn);
+}
+
+static void one_qp_of_general_services(void **state)
+{
+	struct guest_buffer ring = guest_pages(rig.a, 2);
+	struct guest_qp first;
+	const struct sn_bridge_qp qp = { .transport = SN_BRIDGE_QP1,
+					 .pages = guest_list(&ring),
+					 .has_sq = true,
+					 .log_sq = 6,
+					 .send_cq = rig.acq.number,
+					 .recv_cq = rig.acq.number };
+	uint32_t qpn;
+
+	guest_qp_make(rig.a, &first, SN_BRIDGE_QP1, &rig.acq, 0);
+	assert_int_equal(-EBUSY, sn_bridge_qp_create(rig.a->bridge, &qp, &qpn));
+	assert_int_equal(0, sn_bridge_qp_destroy(rig.a->bridge, first.number));
+	assert_int_equal(0, sn_bridge_qp_create(rig.a->bridge, &qp, &qpn));
+}
+
 /* ---- life ----------------------------------------------------------------------------------- */
 
 /* What is posted before a reset reaches no memory after it, and all numbers are unknown. */
@@ -716,6 +843,9 @@ int main(int argc, char **argv)
 		T(transitions_and_query),
 		T(objects_in_use_stay),
 		T(resized_queue_goes_on),
+		T(shared_receives_and_their_limit),
+		T(general_services),
+		T(one_qp_of_general_services),
 		T(reset_forgets_everything),
 		T(after_reset_all_works_again),
 		T(stopped_nic_does_nothing),
