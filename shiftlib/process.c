@@ -43,6 +43,7 @@
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/object/object.h"
 #include "shiftlib/peer/peer.h"
+#include "shiftlib/replica/hold.h"
 #include "shiftlib/replica/late.h"
 #include "shiftlib/replica/reach.h"
 #include "shiftlib/replica/young.h"
@@ -69,6 +70,7 @@ static const struct sh_module *const process_modules[] = {
 	&sh_setup_module,    /* waiting work begins */
 	&sh_nics_module,
 	&sh_detector_module,
+	&sh_hold_module, /* NICs that were just found to hang */
 	&sh_gray_module,
 	&sh_turns_module,
 	&sh_srqs_module,
@@ -239,6 +241,7 @@ void shift_uninit(void)
 		return;
 	kv_worker = sh_intros_take_worker();
 	sh.stopping = true; /* nothing is given to the KV's worker any more */
+	sh_hold_end();
 	sh_incidents_end();
 	sh_stats_write();
 	sh_admin_stop();

@@ -47,6 +47,7 @@ static const char *const names[] = {
 	"SHIFT_HEARTBEAT_MS",
 	"SHIFT_HOLDDOWN_MAX_MS",
 	"SHIFT_HOLDDOWN_MS",
+	"SHIFT_HOLD_HUNG",
 	"SHIFT_JOB",
 	"SHIFT_KV",
 	"SHIFT_KV_PASSWORD_FILE",

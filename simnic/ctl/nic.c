@@ -46,7 +46,7 @@ int ctl_timeout(int argc, char **argv)
 		return ctl_usage("timeout wants TARGET SECONDS");
 	if (!ctl_nic(argv[1], &nic) || !ctl_number("timeout", argv[2], 0.001, 1e6, &seconds))
 		return CTL_FAILED;
-	atomic_store(&nic.nic->cmd_timeout_ns, seconds * 1e9);
+	atomic_store(&nic.nic->slow.timeout_ns, seconds * 1e9);
 	return CTL_OK;
 }
 

@@ -75,7 +75,7 @@ static void nic_init(struct sn_nic *nic, uint32_t host, uint32_t index,
 		nic_init_ib(nic);
 	atomic_init(&nic->port_up, 1);
 	atomic_init(&nic->cmd_cost_ns, config->cmd_cost_ns);
-	atomic_init(&nic->cmd_timeout_ns, CMD_TIMEOUT_NS);
+	atomic_init(&nic->slow.timeout_ns, CMD_TIMEOUT_NS);
 	atomic_init(&nic->slow.retry_percent, 100);
 	atomic_init(&nic->removal.each_ns, REMOVAL_EACH_NS);
 	atomic_init(&nic->max.qp_wr, SN_MAX_QP_WR);

@@ -132,12 +132,12 @@ struct sn_nic {
 			cqe;		 /* READs and atomics of a QP, each way; entries of a CQ */
 		_Atomic uint32_t resize; /* entries of a CQ that is resized; 0: it cannot be */
 	} max;
-	_Atomic uint32_t mtu;		 /* MTU of the port: enum ibv_mtu */
-	_Atomic uint32_t quirks;	 /* bits of enum sn_quirk */
-	_Atomic uint64_t cmd_cost_ns;	 /* time that every command takes */
-	_Atomic uint64_t cmd_free_ns;	 /* time when the last command in line is done */
-	_Atomic uint64_t cmd_timeout_ns; /* time after which the driver gives a command up */
+	_Atomic uint32_t mtu;	      /* MTU of the port: enum ibv_mtu */
+	_Atomic uint32_t quirks;      /* bits of enum sn_quirk */
+	_Atomic uint64_t cmd_cost_ns; /* time that every command takes */
+	_Atomic uint64_t cmd_free_ns; /* time when the last command in line is done */
 	struct {
+		_Atomic uint64_t timeout_ns;	/* time after which the driver gives a command up */
 		_Atomic uint64_t register_ns;	/* more, for each MiB that a command registers */
 		_Atomic uint64_t region_ns;	/* more, for each region that is registered */
 		_Atomic uint32_t retry_percent; /* retry timers: percentage of the nominal time */

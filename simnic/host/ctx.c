@@ -19,6 +19,7 @@
 #include "simnic/fabric/fabric.h"
 #include "simnic/host/ctx.h"
 #include "simnic/host/event_file.h"
+#include "simnic/host/last_close.h"
 #include "simnic/host/path.h"
 #include "simnic/host/real.h"
 #include "simnic/host/uverbs.h"
@@ -248,6 +249,16 @@ struct sn_ctx *sn_ctx_get(int fd)
 	return ctx;
 }
 
+int sn_ctx_next(int fd, struct sn_ctx **ctx)
+{
+	for (; fd < SN_MAX_FDS; fd++) {
+		*ctx = sn_ctx_get(fd);
+		if (*ctx)
+			return fd;
+	}
+	return -1;
+}
+
 uint32_t sn_ctx_in_use(const struct sn_ctx *ctx, enum sn_obj_type type)
 {
 	const struct sn_ctx *other;
@@ -274,6 +285,7 @@ static void obj_free(struct sn_obj *obj)
 
 static void ctx_free(struct sn_ctx *ctx)
 {
+	sn_last_close(ctx);
 	if (ctx->dev)
 		sn_dev_close(ctx->dev);
 	sn_event_files_free(ctx);

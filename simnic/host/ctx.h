@@ -51,6 +51,8 @@ int sn_host_cm_open(void);	     /* opens rdma_cm; returns the new fd or -errno *
 int sn_ctx_open(unsigned int minor); /* returns the new fd or -errno */
 struct sn_ctx *sn_ctx_get(int fd);   /* NULL: not ours. Takes a reference. */
 void sn_ctx_put(struct sn_ctx *ctx);
+/* The first descriptor from fd on that opened a NIC, with a reference to its context; -1: none. */
+int sn_ctx_next(int fd, struct sn_ctx **ctx);
 void *sn_ctx_mmap(struct sn_ctx *ctx, void *addr, size_t length, int prot, int flags, off_t offset);
 /*
  * clock.c: the page's place in the context's file; and a mapping that tells the time from now on.

@@ -91,7 +91,7 @@ static void wait_in_line(const struct sn_ctx *ctx, uint64_t done)
  */
 static int wait_to_be_served(const struct sn_ctx *ctx, uint64_t more_ns)
 {
-	uint64_t until = now_ns() + atomic_load(&ctx->nic->cmd_timeout_ns), done;
+	uint64_t until = now_ns() + atomic_load(&ctx->nic->slow.timeout_ns), done;
 
 	do {
 		if (!wait_while_hung(ctx, until))
@@ -115,7 +115,7 @@ static bool destroys(enum sn_gate gate)
 	return gate == SN_GATE_DROP || gate == SN_GATE_DESTROY || gate == SN_GATE_DESTROY_QP;
 }
 
-/* The driver's answer without the firmware, as in mlx5 since Linux 5.17; before, EIO for ENOLINK. */
+/* The answer without the firmware, as in mlx5 since Linux 5.17; before, EIO for ENOLINK. */
 static int answer_of_dead(enum sn_gate gate)
 {
 	if (gate == SN_GATE_OPEN)
@@ -157,4 +157,9 @@ int sn_gate_pass(struct sn_ctx *ctx, enum sn_gate gate, const struct sn_wait *wa
 		return state_now(ctx) == SN_NIC_DISASSOCIATED ? answer_now(ctx, gate) : 0;
 	err = ask_firmware(ctx, gate, wait->line_ns);
 	return err ? err : answer_now(ctx, gate);
+}
+
+void sn_gate_destroyed(const struct sn_ctx *ctx)
+{
+	wait_while_hung(ctx, now_ns() + atomic_load(&ctx->nic->slow.timeout_ns));
 }

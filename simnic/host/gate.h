@@ -28,6 +28,8 @@ struct sn_wait {
  * (`simnicctl timeout`) fails with -ETIMEDOUT.
  */
 int sn_gate_pass(struct sn_ctx *ctx, enum sn_gate gate, const struct sn_wait *wait);
+/* Waits for a command of the kernel's own that destroys something, whatever comes of it. */
+void sn_gate_destroyed(const struct sn_ctx *ctx);
 bool sn_gate_internal_error(const struct sn_ctx *ctx);
 
 #endif

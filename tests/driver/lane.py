@@ -23,7 +23,7 @@ import belief
 import cases
 import simnic_side
 from monitor import Monitor, Refused
-from shiftlab.guest.boot import ROOT, Guest, Image, Missing
+from shiftlab.guest.boot import MEMORY_MB, ROOT, Guest, Image, Missing
 from shiftlab.guest.cases import Failed
 from shiftlab.guest.lane import Lane, add_options, chosen, list_cases, run, skip_all
 from shiftlab.lab import Stuck, out_folder
@@ -31,7 +31,9 @@ from shiftlab.lab import Stuck, out_folder
 MODULES = ("ib_uverbs", "rdma_ucm", "ib_umad", "mlx5_core", "mlx5_ib")
 INSTALL = os.path.join(ROOT, "scripts", "install-driver-lane.sh")
 # Hot plug by the root port itself, not by ACPI; a starved guest may find no timer interrupt in time.
-MACHINE = ("-machine", "q35", "-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off")
+MACHINE = ("-machine", "q35,memory-backend=ram", "-object",
+           f"memory-backend-memfd,id=ram,share=on,size={MEMORY_MB}M",    # the device maps it
+           "-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off")
 ROWS = "rows"       # folder of what the kernel said of each fault
 
 
@@ -114,12 +116,12 @@ def parse_args():
     add_options(p, "driver")
     p.add_argument("--nics", type=int, default=4, choices=range(1, 9), help="in a guest; a case uses one up (4)")
     p.add_argument("--record", action="store_true", help="write rows.json")
-    p.add_argument("--device", help="the shared object of the device (BUILD/out/lib/simnic/qemu-simnic.so)")
+    p.add_argument("--device", help="the shared object of the device (BUILD/out/lib/libsimnic_qemu.so)")
     p.add_argument("--device-type", default="simnic", help="its name for QEMU (simnic)")
     p.add_argument("--device-options", default="index={i}", help="of each, {i} being its number (index={i})")
     p.add_argument("--log-option", default=",log={log}", help="of each, {log} being a file (,log={log})")
     args = p.parse_args()
-    args.device = os.path.abspath(args.device or os.path.join(out_folder(args.build), "lib", "simnic", "qemu-simnic.so"))
+    args.device = os.path.abspath(args.device or os.path.join(out_folder(args.build), "lib", "libsimnic_qemu.so"))
     return args
 
 
@@ -128,7 +130,7 @@ def make_image(args):
     if not args.no_fetch:
         subprocess.run([INSTALL, args.build], check=False)
         subprocess.run(["cmake", args.build], check=False, stdout=subprocess.DEVNULL)  # finds the headers now
-        subprocess.run(["nice", "ninja", "-C", args.build], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["nice", "ninja", "-C", args.build], check=False, stdout=subprocess.DEVNULL)
     if not os.path.exists(args.device):
         raise Missing(f"no {args.device}: QEMU's headers are not there (scripts/install-driver-lane.sh)")
     image = Image(os.path.join(os.path.abspath(args.build), "driver"), MODULES)

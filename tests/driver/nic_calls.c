@@ -13,9 +13,9 @@
  *   end      takes the queue pair to ERR, and destroys what it holds; closes the device
  *   exit     ends the process as it is (exit(3)); so does the end of the input
  *
- * Each call is a line {"t": seconds, "call": name, "errno": number, "s": seconds that it took}; each
- * event {"t": seconds, "event": name}; each completion {"t": seconds, "completion": status}. Behind a
- * command comes {"t": seconds, "done": command}. Times are of CLOCK_MONOTONIC.
+ * Each call is a line {"t": seconds, "call": name, "errno": number, "s": time that it took}; each
+ * event {"t": seconds, "event": name}; each completion {"t": seconds, "completion": status}. Behind
+ * a command comes {"t": seconds, "done": command}. Times are of CLOCK_MONOTONIC.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>

@@ -48,7 +48,8 @@ def possible(name):
 def row(build, name, link="ib"):
     """What simnic says of a fault."""
     with Lab(build, hosts=1, nics=1, link=link) as lab:
-        program = lab.start("h0", [os.path.join(lab.out, "bin", "nic_calls"), "mlx5_0", 0], stdin=True)
+        program = lab.start("h0", [os.path.join(lab.out, "bin", "nic_calls"), "mlx5_0", 0], stdin=True,
+                            env={"SIMNIC_CLOSE_WAITS": "1"})    # as a kernel's
 
         lab.ctl("timeout", NIC, TIMEOUT_S)
 

@@ -19,14 +19,14 @@ HOSTS = ("h0", "h1")
 class Pair:
     """verify, every byte and message of it checked, between the hosts."""
 
-    def __init__(self, lab, **settings):
+    def __init__(self, lab, env=None, **settings):
         self.lab = lab
         common = [os.path.join(lab.out, "bin", "verify"), "--port", free_port(), "--control",
                   "--gid-index", 0, "--qps", QPS, "--patterns", "abcbeb", "--timeout", 18,
                   "--stuck", 60, "--dev", "mlx5_0"]
         shift = Shift(log="info", **{**SOON, "backup": "pair", **settings})
-        self.ends = [lab.start("h0", common + ["--server"], "server", shift, stdin=True),
-                     lab.start("h1", common + ["--client", "127.0.0.1"], "client", shift, stdin=True)]
+        self.ends = [lab.start("h0", common + ["--server"], "server", shift, env, stdin=True),
+                     lab.start("h1", common + ["--client", "127.0.0.1"], "client", shift, env, stdin=True)]
         self.await_all("protection", lambda p: lab.protected(p) >= QPS)
 
     def await_all(self, what, test):
@@ -98,6 +98,17 @@ def zombie(lab, host):
     pair.end()
 
 
+def hung_end(lab):
+    """
+    A program ends while its NIC hangs. A kernel, which destroys what is left on the NIC by commands of which each
+    waits for a minute, does not keep it: another process holds its files.
+    """
+    pair = Pair(lab, env={"SIMNIC_CLOSE_WAITS": "1"})
+    lab.fault("nic-hang", "h0/mlx5_0")
+    pair.await_moved("mlx5_1")
+    pair.end()
+
+
 def swapped(lab):
     """Two NICs of a host go, and come back with each other's names; the second one has no traffic."""
     pair = Pair(lab)
@@ -123,6 +134,7 @@ CASES = {
     "removed_of_old_kernel": lambda lab: cut_off(lab, "nic-disassociate", "h1", "fatal-first"),
     "unplugged": lambda lab: cut_off(lab, "nic-unplug", "h0"),
     "pci_error": lambda lab: cut_off(lab, "nic-pci-error", "h1"),
+    "hung_end": hung_end,
     "swapped": swapped,
     "zombie": lambda lab: zombie(lab, "h0"),
     "zombie_of_client": lambda lab: zombie(lab, "h1"),
