@@ -12,7 +12,8 @@
 #include "shiftlib/base/holder.h"
 
 #define HOLDER_STACK 16384
-#define HOLDER_MOST  65536 /* descriptors that are gone through where the kernel has no call for it */
+#define HOLDER_MOST                                                                                \
+	65536 /* descriptors that are gone through where the kernel has no call for it */
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC 4
 #endif
@@ -51,7 +52,8 @@ HOLDER_UNSANITIZED static void holder_fds(const struct holder_start *start)
 HOLDER_UNSANITIZED static int holder_run_b(void *arg)
 {
 	static const char *const argv[] = {
-		"sh", "-c", "read -r end # SHIFT: holds NICs that hang, until the program ends", NULL
+		"sh", "-c", "read -r end # SHIFT: holds NICs that hang, until the program ends",
+		NULL
 	};
 	static const char *const environment[] = { NULL };
 	struct holder_start *start = arg;

@@ -22,7 +22,10 @@ struct sh_holder {
 	pid_t pid; /* of the process */
 };
 
-#define SH_NO_HOLDER { .fd = -1 }
+#define SH_NO_HOLDER                                                                               \
+	{                                                                                          \
+		.fd = -1                                                                           \
+	}
 
 /*
  * Starts a holder of n descriptors; it has them when this returns. 0 or -errno: -EAGAIN where no

@@ -9,7 +9,7 @@ from shiftlab.guest.inside import OUT
 
 ROWS = os.path.join(OUT, "rows")
 # The device asks the driver for 6 s a command; the driver waits 5 s more (MLX5_CMD_TIMEOUT_RECOVER_MSEC) if nothing comes.
-TIMEOUT_S = 6.0
+TIMEOUT_S = 11.0
 
 
 def write(name, row):

@@ -14,7 +14,7 @@ CLASS = "/sys/class/infiniband"
 PCI = "/sys/bus/pci/devices"
 COMMAND, BUS_MASTER = 4, 1 << 2             # of the config space
 EXPRESS, DEVICE_CONTROL, FLR = 0x10, 8, 1 << 15
-SLOW_MS = 3500      # of each command, where all are slow: seen as slow, and no timeout
+SLOW_MS = 100       # of each command, where all are slow: no timeout
 # What the kernel may warn of; all else fails the case.
 WARNINGS = ("uverbs_destroy_ufile_hw",)
 

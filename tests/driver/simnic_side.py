@@ -21,7 +21,7 @@ ROWS = os.path.join(HERE, "rows.json")
 NIC = "h0/mlx5_0"
 TIMEOUT_S = 1.0     # of simnic's commands here: as for a driver, but sooner
 RECOVERY_S = 2.6    # from the first DEVICE_FATAL to the second: the driver waits for the firmware, then unloads
-SLOW_MS = 20
+SLOW_MS = 20        # no timeout either
 # What a fault is here: commands of simnicctl. Data goes on in a NIC whose firmware reports an error.
 WORDS = {
     "port-down": (("fault", "port-down", NIC),),

@@ -14,16 +14,19 @@ ends()
 $bb mount -t proc proc /proc
 $bb mount -t sysfs sys /sys
 $bb mount -t devtmpfs dev /dev
-while read -r name; do
-	$bb insmod "/modules/$name.ko" || ends "module $name does not load"
-done < /order
-
 for word in $($bb cat /proc/cmdline); do
 	case $word in
 	lane.tree=*) tree=${word#*=} ;;
 	lane.run=*) run=${word#*=} ;;
+	lane.module=*) with=${word#*=} ;;
 	esac
 done
+# One module may have a parameter: lane.module=NAME:PARAMETER=VALUE
+while read -r name; do
+	parameter=
+	[ "$name" != "${with%%:*}" ] || parameter=${with#*:}
+	$bb insmod "/modules/$name.ko" $parameter || ends "module $name does not load"
+done < /order
 
 # The host's root, read-only; what the guest writes goes to memory and is gone with it.
 cd /mnt
