@@ -16,6 +16,7 @@
 
 #define SN_BFREGS_PER_UAR 2 /* the kernel's numbering; libmlx5 counts 4 per page */
 
+struct ibv_sge;
 struct sn_dev; /* an opened user context on one NIC, in this process */
 
 /* Called once per process by the preload library at first open; again in a fork's child. */
@@ -113,6 +114,12 @@ int sn_mr_dereg_index(struct sn_dev *dev, uint32_t index);
 int sn_mr_reg_as(struct sn_dev *dev, uint8_t variant, uint32_t pdn, uint64_t addr, uint64_t length,
 		 uint64_t iova, uint32_t access, uint32_t *key);
 int sn_mr_dereg(struct sn_dev *dev, uint32_t lkey);
+/*
+ * Checks what a program wants prefetched, as Linux' driver does. -ENOENT: no such key, or the
+ * region is pinned; -EPERM: of another protection domain, or @writes and it is read-only; -EFAULT:
+ * beyond the region.
+ */
+int sn_mr_prefetch(struct sn_dev *dev, uint32_t pdn, const struct ibv_sge *sge, bool writes);
 /* The null key: the same on every NIC, and no region's. Writes by it go nowhere. */
 #define SN_NULL_KEY    0x00001700u
 #define SN_MAX_ENTRIES (1u << 16) /* longest list of an indirect key */

@@ -254,6 +254,29 @@ int sn_mr_dereg_index(struct sn_dev *dev, uint32_t index)
 	return mr ? sn_mr_dereg(dev, key) : -ENOENT;
 }
 
+static int prefetch_check(const struct sn_mr *mr, uint32_t pdn, const struct ibv_sge *sge,
+			  bool writes)
+{
+	if (!mr || mr->kind != SN_MR_REGION || !(mr->access & IBV_ACCESS_ON_DEMAND))
+		return -ENOENT;
+	if (mr->pdn != pdn || (writes && !(mr->access & IBV_ACCESS_LOCAL_WRITE)))
+		return -EPERM;
+	if (sge->addr < mr->iova || sge->length > mr->length ||
+	    sge->addr - mr->iova > mr->length - sge->length)
+		return -EFAULT;
+	return 0;
+}
+
+int sn_mr_prefetch(struct sn_dev *dev, uint32_t pdn, const struct ibv_sge *sge, bool writes)
+{
+	int rc;
+
+	sn_lock();
+	rc = prefetch_check(mr_find(dev, sge->lkey), pdn, sge, writes);
+	sn_unlock();
+	return rc;
+}
+
 void sn_mr_free_all(struct sn_dev *dev)
 {
 	struct sn_mr *mr;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Protection domains and memory regions. */
 #include <errno.h>
+#include <infiniband/verbs.h>
 #include <rdma/mlx5-abi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -280,6 +281,35 @@ int sn_mr_rereg_cmd(const struct sn_req *req)
 	resp.lkey = mr->mr.lkey;
 	resp.rkey = mr->mr.rkey;
 	return sn_req_out(req, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
+}
+
+/* ---- prefetching: pages are where they are, so only the request is checked ------------------ */
+
+static int prefetch_all(const struct sn_req *req, const struct sn_obj *pd, bool writes)
+{
+	const struct ib_uverbs_attr *list = sn_req_attr(req, UVERBS_ATTR_ADVISE_MR_SGE_LIST);
+	const struct ibv_sge *sge = list ? (const struct ibv_sge *)(uintptr_t)list->data : NULL;
+	size_t n = list ? list->len / sizeof(*sge) : 0;
+	int err = n ? 0 : -EINVAL;
+
+	for (size_t i = 0; i < n && !err; i++)
+		err = sn_mr_prefetch(req->ctx->dev, pd->pd.pdn, &sge[i], writes);
+	return err;
+}
+
+int sn_mr_advise_cmd(const struct sn_req *req)
+{
+	const struct sn_obj *pd = sn_obj_attr(req, UVERBS_ATTR_ADVISE_MR_PD_HANDLE, SN_OBJ_PD);
+	const struct ib_uverbs_attr *advice = sn_req_attr(req, UVERBS_ATTR_ADVISE_MR_ADVICE);
+
+	if (!pd || !advice)
+		return -EINVAL;
+	switch (advice->data) {
+	case IBV_ADVISE_MR_ADVICE_PREFETCH:
+	case IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT: return prefetch_all(req, pd, false);
+	case IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE: return prefetch_all(req, pd, true);
+	default: return -EOPNOTSUPP;
+	}
 }
 
 /* ---- dma-buf: whatever can be mapped serves, memfd too --------------------------------------- */

@@ -225,6 +225,22 @@ static int path_check(const struct sn_ctx *ctx, const struct ib_uverbs_modify_qp
 	return sn_gid_index_ok(ctx, dest->sgid_index) ? 0 : -EINVAL;
 }
 
+/*
+ * Finds the way to the destination, as Linux does on Ethernet before it asks the NIC: there is none
+ * to an address that nobody has. On InfiniBand nobody looks.
+ */
+static int route_check(const struct sn_ctx *ctx, const struct ib_uverbs_modify_qp *cmd)
+{
+	int host, nic;
+
+	if (!(cmd->attr_mask & IBV_QP_AV) || ctx->nic->link_layer != SN_LINK_ETH)
+		return 0;
+	return sn_fabric_find_gid(sn_host_fabric(), cmd->dest.dgid,
+				  sn_nic_vlan_at(ctx->nic, cmd->dest.sgid_index), &host, &nic)
+		       ? -ETIMEDOUT
+		       : 0;
+}
+
 static int modify_alive(const struct sn_req *req, struct sn_obj *qp,
 			struct ib_uverbs_modify_qp *cmd)
 {
@@ -236,6 +252,8 @@ static int modify_alive(const struct sn_req *req, struct sn_obj *qp,
 		err = sn_qp_query(qp->qp.dev, &now);
 	if (!err)
 		err = sn_qp_check_modify(qp->qp.type, now.qp_state, cmd);
+	if (!err)
+		err = route_check(req->ctx, cmd);
 	return err ? err : sn_qp_modify(qp->qp.dev, cmd);
 }
 

@@ -153,6 +153,8 @@ int sn_uverbs_ioctl(struct sn_ctx *ctx, struct ib_uverbs_ioctl_hdr *hdr)
 		  sn_pd_dealloc },
 		{ METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY), SN_GATE_DESTROY,
 		  sn_mr_destroy_cmd },
+		{ METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_ADVISE_MR), SN_GATE_FREE,
+		  sn_mr_advise_cmd },
 		{ METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR), SN_GATE_COMMAND,
 		  sn_mr_reg_dmabuf },
 		{ METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_DM_MR_REG), SN_GATE_COMMAND,

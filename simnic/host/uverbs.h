@@ -51,6 +51,7 @@ int sn_pd_check(const struct sn_req *req); /* 0: nothing uses it */
 int sn_pd_dealloc(const struct sn_req *req);
 int sn_mr_reg_cmd(const struct sn_req *req);
 int sn_mr_rereg_cmd(const struct sn_req *req);
+int sn_mr_advise_cmd(const struct sn_req *req);
 int sn_mr_reg_dmabuf(const struct sn_req *req);
 int sn_mr_destroy_cmd(const struct sn_req *req);
 int sn_dm_alloc(const struct sn_req *req); /* dm.c */
