@@ -20,6 +20,7 @@ A, B = "10.0.0.1", "10.0.0.2"   # mlx5_0 of h0 and of h1
 PORT = 7471
 REJ_NO_LISTENER, REJ_CONSUMER = 8, 28
 SLOW_S = 30
+LOOKS_S = 1             # in which the other end has found a process to be dead
 UNANSWERED_S = 5        # more than a REQ is repeated, at the times of ends()
 
 
@@ -458,6 +459,7 @@ def killed(lab):
     s, c = connected(server, client, listener=False)
     lab.fault("port-down", "h0/mlx5_0")
     server.program.kill()
+    time.sleep(LOOKS_S)
     server = Agent(lab, "h0")
     server.listen()
     lab.ctl("heal", "h0/mlx5_0")

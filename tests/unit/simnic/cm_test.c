@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The connection manager in one process: commands as librdmacm writes them, both ends on one NIC. */
+/* The connection manager in one process: commands as of librdmacm, both ends on one NIC. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
