@@ -211,6 +211,16 @@ static int find_inside(struct find *f, pid_t pid, const char *path)
 	return rc;
 }
 
+/* True for a directory of a user: his number ends its name, or "/shift" is behind that. */
+static bool is_users(const char *path)
+{
+	size_t length = strlen(path);
+
+	if (length > 6 && !strcmp(path + length - 6, "/shift"))
+		return true;
+	return strspn(strrchr(path, '-') + 1, "0123456789") == strlen(strrchr(path, '-') + 1);
+}
+
 static int find_inside_all(struct find *f, pid_t pid, const char *place)
 {
 	char name[PROC_PATH_MAX], pattern[PROC_PATH_MAX];
@@ -221,7 +231,8 @@ static int find_inside_all(struct find *f, pid_t pid, const char *place)
 	if (glob(proc_path(pattern, pid, name), GLOB_NOSORT, NULL, &found))
 		return 0;
 	for (size_t i = 0; !rc && i < found.gl_pathc; i++)
-		rc = find_inside(f, pid, found.gl_pathv[i]);
+		if (is_users(found.gl_pathv[i]))
+			rc = find_inside(f, pid, found.gl_pathv[i]);
 	globfree(&found);
 	return rc;
 }
@@ -260,7 +271,8 @@ static bool mount_is_new(struct find *f, ino_t mount)
 /* Looks into the container of a process, if it is in one. */
 static int find_contained(pid_t pid, void *arg)
 {
-	static const char *const places[] = { "/run/shift", "/run/user/*/shift", "/tmp/shift-*" };
+	static const char *const places[] = { "/run/shift", "/run/user/[0-9]*/shift",
+					      "/tmp/shift-[0-9]*" };
 	ino_t mount = proc_namespace(pid, "mnt");
 	struct find *f = arg;
 	int rc = 0;

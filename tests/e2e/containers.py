@@ -117,6 +117,15 @@ def check_past(lab, host):
 
 def run(lab, name):
     host = Host(lab)
+    decoy = os.path.join(lab.folder, "..", f"shift-decoy-{os.path.basename(lab.folder)}")
+    os.mkdir(decoy, 0o755)      # somebody else's, with a name that only looks like ours
+    try:
+        run_jobs(lab, name, host)
+    finally:
+        os.rmdir(decoy)
+
+
+def run_jobs(lab, name, host):
     host.shiftctl("drain", "mlx5_0", status=NOBODY)
     jobs = [start(lab, i, i in CASES[name]) for i in range(JOBS)]
     for job in jobs:

@@ -126,9 +126,8 @@ def run_refused(lab, program):
     wait_for("warning", lambda: NOT_OURS in lab.shift_log(program), 30)
     if not re.search(r"^shift: warn.*mlx5_0 is foreign", lab.shift_log(program), re.M):
         raise Failed("no warning says that the device is foreign")
-    told = status(lab, "status").stdout
-    if not re.search(rf"mlx5_0 +NOT protected: {NOT_OURS}", told):
-        raise Failed(f"no line of status says it: {told}")
+    wait_for("line of status", lambda: re.search(
+        rf"mlx5_0 +NOT protected: {re.escape(NOT_OURS)}", status(lab, "status").stdout), 20)
     end(program)
     if lab.protected(program):
         raise Failed("it was protected")
