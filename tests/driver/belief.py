@@ -48,8 +48,8 @@ TWO_FATALS = (Await(FATAL), Probe("told"), Await(FATAL, 2), Probe("gone"), End()
 GONE = (Await(FATAL), Probe("gone"), End())
 FAULTS = {
     "calm": (Probe("calm"), End()),
-    "port": (Break("port-down"), Await("PORT_ERR"), Probe("down"), Break("port-up"), Await("PORT_ACTIVE"), Probe("up"),
-             End()),
+    "port": (Break("port-down"), Await("PORT_ERR"), Probe("down"), Settle(2), Break("port-up"), Await("PORT_ACTIVE"),
+             Probe("up"), End()),     # retries last half a second
     "syndrome": (Break("syndrome"), Settle(5), Probe("sick"), End()),
     "slow": (Break("slow"), Probe("slow"), Break("heal"), End()),
     "fatal": (Break("fatal"), *TWO_FATALS),
@@ -63,7 +63,8 @@ FAULTS = {
     "reset": (Break("reset"), Settle(8), Exit()),
     "flr": (Break("flr"), Settle(8), Exit()),
 }
-LONG = ("hang", "hang_exit", "reset", "flr")    # a command after the other waits for its timeout
+LONG = ("bus_master", "hang", "hang_exit", "reset", "flr")  # a command after the other waits for its timeout
+UNSEEN = ("aer",)       # QEMU's injected error does not reach the driver yet
 LONGEST_S = 250     # for all commands of a round, each of which may wait for its timeout
 WAITS = ("poll_cq",)    # calls that take their time where nothing comes
 DIRECT_S = 0.5      # what takes longer than this part of the side's command timeout is slow

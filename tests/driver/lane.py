@@ -96,10 +96,11 @@ class DriverLane(Lane):
         return None
 
     def fault(self, guest, nic, word):
-        """A fault of the function; where it is one of the cable, too, the fabric's cable has it first."""
+        """A fault of the function; or of its cable, which is the fabric's."""
         if word in CABLE:
             self.simnicctl(guest.fabric, "fault", word, f"h0/mlx5_{nic}")
-        guest.monitor.fault(nic, word)
+        else:
+            guest.monitor.fault(nic, word)
 
     # ---- the belief table ------------------------------------------------------------------
 
