@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Holders: processes that hold duplicates of descriptors, so that the end of this process is not the
- * last close of them. The kernel destroys what a program has made on an RDMA device at the last close
- * of the device's file, one command after the other. Each command to a NIC that hangs takes a minute,
- * and nothing ends a process that waits for it: a holder does that in the program's place.
+ * Holders: processes that hold duplicates of descriptors, so that the end of this process is not
+ * the last close of them. The kernel destroys what a program has made on an RDMA device at the last
+ * close of the device's file, one command after the other. Each command to a NIC that hangs takes a
+ * minute, and nothing ends a process that waits for it: a holder waits in the program's place.
  *
- * A holder is /bin/sh. It reads from a pipe whose other end this process has, and ends with the pipe.
+ * A holder is /bin/sh. It reads from a pipe whose other end this process has, and ends with that.
  * Like the command of SHIFT_ON_EVENT it is cloned without a copy of the page tables, as nobody's
  * child, so neither SIGCHLD nor wait() tells the application of it (report/on_event.h). It has a
  * session of its own, no environment, all signals blocked, and no descriptors but those that it

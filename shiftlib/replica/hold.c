@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Holds contexts on NICs that hang, so that the program's end does not wait for them. A holder is
- * started as soon as a NIC is known to hang: nothing can be done in time in a program that is killed.
+ * started as soon as a NIC is known to hang: in a program that is killed it would be too late.
  * A holder ends when the NIC obeys again, or with the process. A context that the program closes
  * meanwhile lives on in the holder.
  */
