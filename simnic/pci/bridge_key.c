@@ -42,12 +42,18 @@ static int register_klms(struct sn_bridge *bridge, const struct sn_bridge_key *k
 	return sn_mr_reg_indirect(bridge->dev, &want, lkey);
 }
 
+/* Requests change four octowords at a time, also of a shorter list (MLX5_UMR_MTT_ALIGNMENT). */
+static uint32_t together(uint32_t octowords)
+{
+	return (octowords + 3) & ~3u;
+}
+
 static int register_paged(struct sn_bridge *bridge, const struct sn_bridge_key *key, uint32_t *lkey)
 {
 	const struct sn_paged want = { .variant = key->variant,
 				       .pdn = key->pd,
 				       .access = key->access,
-				       .entries = key->octowords * ENTRIES_OF_OCTOWORD };
+				       .entries = together(key->octowords) * ENTRIES_OF_OCTOWORD };
 
 	if (!key->free || !key->octowords || key->octowords > MAX_OCTOWORDS)
 		return -EINVAL;

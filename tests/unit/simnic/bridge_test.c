@@ -383,6 +383,21 @@ static void requests_fill_a_key(void **state)
 	assert_int_equal(0, sn_bridge_key_destroy(rig.a->bridge, key >> 8));
 }
 
+/* A list of 4 entries takes a request of 8, as the driver pads its requests to 64 bytes. */
+static void padded_list_fits_a_short_key(void **state)
+{
+	const struct sn_bridge_key want = { .mode = SN_BRIDGE_PAGES, .free = true, .octowords = 2 };
+	uint32_t long_key, index, lkey = guest_physical_key(rig.a, 0x22);
+	struct guest_qp umr = umr_up(&long_key);
+	uint8_t wqe[UMR_WQE] = { 0 };
+
+	assert_int_equal(0, sn_bridge_key_create(rig.a->bridge, &want, &index));
+	put_list(wqe, &rig.abuf, 0, 8, lkey);
+	put_context(wqe, index << 8, START_A, GUEST_PAGE);
+	change_key(&umr, index << 8, wqe, UMR_WQE);
+	expect(&rig.acq, MLX5_CQE_REQ, 0);
+}
+
 static void a_free_key_is_no_key(void **state)
 {
 	uint32_t key;
@@ -833,6 +848,7 @@ int main(int argc, char **argv)
 		T(key_checks),
 		T(destroyed_key_is_dead),
 		T(requests_fill_a_key),
+		T(padded_list_fits_a_short_key),
 		T(a_free_key_is_no_key),
 		T(only_the_driver_changes_all_keys),
 		T(a_list_beyond_the_key_is_refused),
