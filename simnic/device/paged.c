@@ -198,13 +198,22 @@ static bool may_change(const struct sn_qp *qp, const struct sn_mr *mr,
 	return !(repage->flags & (mr->free ? CHECK_FREE : CHECK_NOT_FREE));
 }
 
+/* The driver's own queue pair has no protection domain: its requests read by any key. */
+static uint32_t domain_of(const struct sn_qp *qp, uint32_t lkey)
+{
+	const struct sn_mr *mr = qp->attr.changes_all ? sn_mr_of_index(qp->dev, lkey) : NULL;
+
+	return mr ? mr->pdn : qp->attr.pdn;
+}
+
 /* Where the new entries are in this process; NULL: the request may not read them there. */
 static const uint8_t *entries_of(const struct sn_qp *qp, const struct sn_repage *repage)
 {
 	if (repage->entries || !repage->n)
 		return repage->entries;
-	return (const uint8_t *)sn_mr_translate(qp->dev, repage->list.lkey, qp->attr.pdn,
-						repage->list.addr, repage->n * ENTRY_BYTES, 0);
+	return (const uint8_t *)sn_mr_translate(qp->dev, repage->list.lkey,
+						domain_of(qp, repage->list.lkey), repage->list.addr,
+						repage->n * ENTRY_BYTES, 0);
 }
 
 static void set_entries(struct sn_mr *mr, const struct sn_repage *repage, const uint8_t *entries)

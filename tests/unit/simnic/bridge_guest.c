@@ -274,7 +274,7 @@ void guest_qp_make(struct guest *guest, struct guest_qp *qp, enum sn_bridge_tran
 		.log_sq = GUEST_LOG_SQ,
 		.log_rq = GUEST_LOG_RQ,
 		.log_rq_stride = 6,
-		.pd = GUEST_PD,
+		.pd = transport == SN_BRIDGE_REG_UMR ? 0 : GUEST_PD, /* as Linux does */
 		.send_cq = cq->number,
 		.recv_cq = cq->number,
 		.has_srq = srq,
