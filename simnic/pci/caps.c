@@ -66,8 +66,6 @@ static const struct value general[] = {
 	/* keys */
 	C(null_mkey, 1),
 	C(umr_fence, 2),
-	/* No request fills a key's pages: the driver then registers each region by a command. */
-	C(umr_modify_entity_size_disabled, 1),
 	C(umr_ptr_rlky, 1),
 	/* completion queues */
 	C(cqe_version, 1),
