@@ -64,18 +64,6 @@ struct admin_status {
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
-const char *sh_nic_state_name(enum sh_nic_state state)
-{
-	static const char *const names[] = {
-		[SH_NIC_CLOSED] = "closed",
-		[SH_NIC_OPENING] = "opening",
-		[SH_NIC_OPEN] = "open",
-		[SH_NIC_FAILED] = "failed",
-	};
-
-	return names[state];
-}
-
 static const char *admin_type_name(enum ibv_qp_type type)
 {
 	return type == IBV_QPT_RC ? "RC" : type == IBV_QPT_UD ? "UD" : "other";
@@ -84,13 +72,6 @@ static const char *admin_type_name(enum ibv_qp_type type)
 static const char *admin_bool(bool value)
 {
 	return value ? "true" : "false";
-}
-
-const char *sh_kv_state(void)
-{
-	if (!sh_intros.worker)
-		return "not-used";
-	return sh_intros.said ? "unreachable" : "ok";
 }
 
 /* ---- status --------------------------------------------------------------------------------- */

@@ -30,6 +30,7 @@ EXCEPT = [
     (r"backup/pair\.c", r"same|known|another NUMA", "how near a backup is: no complaint"),
     (r"kvclient/(redis_conn|lmdb)\.c", r"^(redis|lmdb) at %", "where a complaint of the store begins"),
     (r"shiftlib/base/log\.c", r"^shift: (%s|error): ", "how each line begins"),
+    (r"shiftlib/base/holder\.c", r"^read -r end", "a shell's command, which ps shows"),
     (r"shiftlib/base/crash\.c", r"^ (at|in|of|\()|^, ", "parts of the line whose ends the page quotes"),
     (r"tools/(status|drain)\.c", r"^, |^  (?!QP 0x%06llx stays)|^%d: (?!uses)|^%lld \(|connections on it|^port down$|^LID ",
      "a report, no complaint"),
