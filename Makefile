@@ -28,7 +28,7 @@ help:
 	@echo "Everyday"
 	@echo "  make quick            build, units without NICs, style, format (a minute or two)"
 	@echo "  make build            build into $(B)/, installing packages that are missing"
-	@echo "  make test             all tests, gcc; then units and simulation under sanitizers (25 minutes)"
+	@echo "  make test             all tests, gcc; then units and simulation under sanitizers (30 minutes)"
 	@echo "  make san-address      units and simulation under ASan+UBSan alone (san-thread: TSan)"
 	@echo "  make test-clang       everything, built by clang"
 	@echo "  make format           clang-format on all sources (check-format: must have nothing to change)"
