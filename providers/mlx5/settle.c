@@ -236,25 +236,22 @@ static bool lay_again(struct settle *s, const struct ring_sq *sq, uint32_t slot,
 	return true;
 }
 
-/*
- * The answer was lost, but is known: the swap found what it had compared with. Where each request
- * has a completion, a NIC puts the answer into that, big endian, and libmlx5 copies it as it is.
- */
-static void bring_answer(const struct settle *s, const struct ring_sq *sq, uint32_t slot)
+/* The answer was lost, but is known: the swap found what it had compared with. */
+static void bring_answer(const struct ring_sq *sq, uint32_t slot)
 {
 	struct ring_wqe wqe;
 	const struct mlx5_wqe_atomic_seg *atomic = (const void *)(wqe.bytes + 32);
 	uint64_t old;
 
 	ring_wqe_load(sq, slot, IBV_QPT_RC, &wqe);
-	old = s->qp->sig_bits ? atomic->compare : be64toh(atomic->compare);
+	old = be64toh(atomic->compare);
 	(void)ring_scatter_send((struct ring_sq *)sq, slot, &old, sizeof(old));
 }
 
 static void settle_one(struct settle *s, const struct ring_sq *sq, uint32_t slot, enum sp_fate fate)
 {
 	switch (fate) {
-	case SP_FATE_WON: bring_answer(s, sq, slot); /* fall through */
+	case SP_FATE_WON: bring_answer(sq, slot); /* fall through */
 	case SP_FATE_DELIVERED:
 		if (s->laid)
 			lay_nop(s, sq, slot);

@@ -131,19 +131,6 @@ static void receive_read(struct sn_qp *qp, const struct sn_pkt *pkt)
 	complete_and_go_on(qp, true);
 }
 
-/*
- * In memory the answer is a number of the host's order. In a CQE it is big endian: UCX converts it
- * there and nowhere else, and libmlx5 copies it as it is (docs/hardware.md).
- */
-static void turn_for_cqe(struct sn_txe *tx)
-{
-	uint64_t value;
-
-	memcpy(&value, tx->data, sizeof(value));
-	value = htobe64(value);
-	memcpy(tx->data, &value, sizeof(value));
-}
-
 static void receive_atomic(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
 	struct sn_txe *tx = sn_psn_find(qp, pkt->psn);
@@ -154,8 +141,6 @@ static void receive_atomic(struct sn_qp *qp, const struct sn_pkt *pkt)
 	rc = land_response(qp, tx, pkt);
 	if (rc)
 		tx->syndrome = MLX5_CQE_SYNDROME_LOCAL_PROT_ERR;
-	else if (tx->to_cqe)
-		turn_for_cqe(tx);
 	tx->done = true;
 	sn_psn_ack(qp, (pkt->psn - 1) & SN_PSN_MASK);
 	complete_and_go_on(qp, true);

@@ -186,6 +186,15 @@ static int pull_slice(const struct sn_pkt *pkt, int32_t pid, struct iovec *dst, 
 	return sn_copy_pieces(dst, n_dst, src, n_src, bytes);
 }
 
+/* 0: of another PID namespace, where that number names somebody else here, or nobody. */
+static int32_t pid_of_sender(const struct sn_pkt *pkt)
+{
+	const struct sn_proc *from = &sn_engine.fabric->proc[pkt->src_proc];
+	int32_t pid = atomic_load(&from->pid);
+
+	return atomic_load(&from->pid_space) == atomic_load(&sn_engine.proc->pid_space) ? pid : 0;
+}
+
 /*
  * Looks at the link and the sender's QP for every chunk: a fault can cut a message. The holder of
  * the sender's slot is read first: checks that succeed later then hold for that process, and not
@@ -194,7 +203,7 @@ static int pull_slice(const struct sn_pkt *pkt, int32_t pid, struct iovec *dst, 
 static int pull_chunk(const struct sn_pkt *pkt, struct iovec *dst, uint32_t n_dst,
 		      struct iovec *src, uint32_t n_src, uint64_t bytes)
 {
-	int32_t pid = atomic_load(&sn_engine.fabric->proc[pkt->src_proc].pid);
+	int32_t pid = pid_of_sender(pkt);
 	int rc;
 
 	if (pkt->flags & SN_PKT_F_LATE)

@@ -215,21 +215,6 @@ static void slot_begin(struct sn_proc *proc, uint32_t host)
 	atomic_store(&proc->start_time, process_start_time(getpid()));
 }
 
-/* Payload is read out of processes by their numbers. */
-static bool has_strangers(const struct sn_fabric *fabric)
-{
-	uint64_t own = own_pid_space();
-
-	for (uint32_t slot = 0; slot < atomic_load(&fabric->proc_slots); slot++) {
-		const struct sn_proc *proc = &fabric->proc[slot];
-
-		if (atomic_load(&proc->pid) > 0 && atomic_load(&proc->start_time) &&
-		    atomic_load(&proc->pid_space) != own)
-			return true;
-	}
-	return false;
-}
-
 /* Room for the slot, whose page nobody has touched before. */
 static int slot_make(struct sn_fabric *fabric, uint32_t slot)
 {
@@ -251,8 +236,6 @@ int sn_proc_attach(struct sn_fabric *fabric, uint32_t host)
 	int err;
 
 	sn_proc_reap(fabric);
-	if (has_strangers(fabric))
-		return -EXDEV;
 	for (uint32_t slot = 0; slot < SN_MAX_PROCS; slot++) {
 		int32_t nobody = 0;
 

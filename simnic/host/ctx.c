@@ -171,9 +171,6 @@ static void say_why(int err)
 		fprintf(stderr,
 			"simnic: /dev/shm has no room for another process; mount it with a larger "
 			"size\n");
-	else if (err == -EXDEV)
-		fprintf(stderr, "simnic: fabric %s has processes of another pid namespace\n",
-			fabric->name);
 }
 
 static int device_start_locked(void)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Compare-and-swaps that have swapped, and whose answers were lost: a move brings them. */
-#include <endian.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +11,6 @@
 #include "tests/lib/mlx5_rig.h"
 
 static const struct fake_geometry geometry = { 16, 16, 4, 16, 4, false };
-static const struct fake_geometry all_signaled = { 16, 16, 4, 16, 4, true };
 static struct rig *rig;
 
 static int setup_with(bool ex)
@@ -29,12 +27,6 @@ static int setup(void **state)
 static int setup_ex(void **state)
 {
 	return setup_with(true);
-}
-
-static int setup_all_signaled(void **state)
-{
-	rig = rig_new(&all_signaled, 64, false);
-	return 0;
 }
 
 static int teardown(void **state)
@@ -113,19 +105,6 @@ static void its_answer_is_what_it_compared_with(void **state)
 	expect(3, IBV_WC_SEND, &wc[2]);
 }
 
-/* As the NIC answers in the completion that each request has. */
-static void its_answer_is_as_in_a_completion(void **state)
-{
-	static const enum sp_fate fates[] = { SP_FATE_WON };
-	uint64_t old = 0, spare = 0;
-	struct sp_settled settled;
-
-	cas(1, &old, 8, &spare);
-	settle(fates, 1, &settled);
-	assert_true(be64toh(old) == COMPARED);
-	assert_int_equal(settled.delivered, 1);
-}
-
 /* In two pieces; and it completes behind what runs again before it, itself not run. */
 static void it_completes_in_its_turn(void **state)
 {
@@ -200,8 +179,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		EACH_WAY(its_answer_is_what_it_compared_with),
-		cmocka_unit_test_setup_teardown(its_answer_is_as_in_a_completion,
-						setup_all_signaled, teardown),
 		EACH_WAY(it_completes_in_its_turn),
 		EACH_WAY(one_that_has_not_runs_again),
 		EACH_WAY(what_they_change_is_described),
