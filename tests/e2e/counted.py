@@ -240,7 +240,7 @@ def kept(lab, rng):
     docs/promises.md says; where address space is limited, nothing but its library.
     """
     stock = kept_by(lab, "stock", None)
-    few = [f"--as={rng.randint(2 << 30, (16 << 30) - 1)}"]
+    few = [f"--as={rng.randint(6 << 30, (16 << 30) - 1)}"]     # the software NICs' fabric is 3 GiB of addresses
     for name, limits, settings, handlers in (("shift", (), {}, CRASH_SIGNALS), ("off", (), {"crash_note": "off"}, set()),
                                              ("few", few, {}, set())):
         ours = kept_by(lab, name, Shift(log="info", **settings, **SOON), limits, protected=not limits)
