@@ -7,4 +7,5 @@ def load():
     """All cases, in the order in which they run."""
     import cases_belief     # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_hold       # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
+    import cases_shift      # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     return CASES

@@ -8,6 +8,7 @@ import time
 import cases
 from rig import Rig, nics
 from shiftlab.guest.inside import Host, Runner, only_drivers, order_of_boot, shell
+from shiftlab.guest.rig import run
 
 
 class Lane(Runner):
@@ -33,6 +34,7 @@ def main():
     if order["shell"]:
         shell(f"NICs: {' '.join(nic.name for nic in nics())}")
         return 0
+    run("ip", "link", "set", "lo", "up")    # programs of a case meet there
     host = Host()
     cases.load()
     host.tell(ready=f"Linux {os.uname().release}, {len(nics())} NICs of mlx5_core", uptime=time.monotonic())

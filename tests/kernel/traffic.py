@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Programs that cases run on stock libraries and under SHIFT alike: each through once, without a fault."""
-import json
-import math
 import re
 
 from rig import ENDS, GID, address, check, device
-from shiftlab.lab import free_port, slowed
+from shiftlab.guest.verify import Verify as GuestVerify
+from shiftlab.lab import free_port
 
 COUNT = 100     # messages
 CALM = 18       # perftest's QP timeout: a second, that an emulated NIC is not taken for a dead one
@@ -90,62 +89,11 @@ def fi_pingpong(rig, shift=None):
     return "50 rounds of 4096 bytes, checked"
 
 
-class Verify:
-    """Two ends of verify, which checks each byte; told by standard input when to stop."""
+class Verify(GuestVerify):
+    """On the rails."""
 
     def __init__(self, rig, shift=None, seed=1, qps=5, patterns="abcde", timeout=15, stuck=40, nic=device, gid=GID):
-        """
-        timeout: as of a QP, 4.096 us times 2 to the power of it; one more where a guest may be twice as slow.
-        nic: of an end, its device.
-        """
-        self.rig, self.qps = rig, qps
-        timeout += int(math.log2(slowed(1)))
-        common = [rig.bin("verify"), "--control", "--plain", "--seed", seed, "--gid-index", gid, "--qps", qps,
-                  "--patterns", patterns, "--retry", 6, "--timeout", timeout, "--max-size", 4096,
-                  "--stuck", int(slowed(stuck))]
-        if not shift:
-            common.append("--allow-events")
-        self.ends = rig.pair([*common, "--server", "--dev", nic("a")],
-                             [*common, "--client", "127.0.0.1", "--dev", nic("b")], shift=shift, stdin=True)
-        for p in self.ends:
-            rig.await_out(p, "STARTED")
-
-    def progress(self):
-        """Messages done, sent and received at both ends together."""
-        total = 0
-        for p in self.ends:
-            before = p.out().count("PROGRESS")
-            p.say("progress")
-            self.rig.await_out(p, "PROGRESS", before + 1)
-            row = [r for r in p.out().splitlines() if r.startswith("PROGRESS")][-1]
-            total += sum(int(n) for word in row.split()[1:] for n in word.split(":")[:2])
-        return total
-
-    def moves_on(self, least=20):
-        """Until so many more messages are done."""
-        before = self.progress()
-        self.rig.until("messages", lambda: self.progress() - before >= least, self.ends)
-
-    def stop(self):
-        for p in self.ends:
-            p.say("stop")
-
-    def summaries(self):
-        found = []
-        for p in self.ends:
-            rows = [r for r in p.out().splitlines() if r.startswith("SUMMARY ")]
-            check(rows, f"{p.name} ended with {p.process.returncode}, without a summary: {p.tail(3)}")
-            found.append(json.loads(rows[-1][len("SUMMARY "):]))
-        return found
-
-    def verdict(self):
-        """Fails unless both ends are content; the number of messages."""
-        self.rig.ends_well(*self.ends)
-        found = self.summaries()
-        for s in found:
-            check(s["result"] == "ok", f"{s['role']}: {s['reason']}: {s['text']}")
-        self.failed_qps = sum(q["failed"] for s in found for q in s["qps"])
-        return sum(q["completed"] for s in found for q in s["qps"])
+        super().__init__(rig, shift, seed, qps, patterns, timeout, stuck, nic, gid)
 
 
 def verify(rig, shift=None):
