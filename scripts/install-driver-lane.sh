@@ -14,48 +14,20 @@
 set -eu
 
 build=${1:-build}
-# The cloud's kernels have no mlx5_ib, the debugger's symbols are no kernels.
-kernels='^linux-image-6\.1\.0-[0-9]+-amd64$'
 programs="qemu-system-x86 dpkg-dev patch"
 
 . "$(dirname "$0")/debian.sh"
+. "$(dirname "$0")/guest.sh"
 
 mkdir -p "$build/driver/packages"
 folder=$(realpath "$build/driver")
-
-newest_kernel()
-{
-	apt-cache pkgnames linux-image-6.1.0- | grep -E "$kernels" | sort -V | tail -1
-}
-
-# One package's file; nothing is to do where this version is there.
-get_package()
-{
-	file=$(apt-get -qq --print-uris download "$1" 2>/dev/null | cut -d' ' -f2)
-	[ -n "$file" ] || return 1
-	[ ! -e "$folder/packages/$file" ] || return 0
-	say "getting $file"
-	(cd "$folder/packages" && apt-get -qq -o APT::Sandbox::User=root download "$1" >"$log" 2>&1) || return 1
-	find "$folder/packages" -name "$2_*.deb" ! -name "$file" -delete
-}
+packages=$folder/packages
 
 get_packages()
 {
-	kernel=$(newest_kernel)
-	[ -n "$kernel" ] || return 1
+	get_guest || return 1
 	headers=$(echo "$kernel" | sed 's/image/headers/; s/-amd64$/-common/')
-	get_package "$kernel" 'linux-image-*' && get_package busybox-static busybox-static &&
-		get_package "$headers" 'linux-headers-*' && get_package libglib2.0-dev libglib2.0-dev
-}
-
-# The packages' files, with fresh lists where they are not to be had by the old ones.
-get_files()
-{
-	get_packages && return
-	say "updating the package lists"
-	apt-get -qq -o DPkg::Lock::Timeout=300 update && get_packages && return
-	cat "$log" >&2
-	return 1
+	get_package "$headers" 'linux-headers-*' && get_package libglib2.0-dev libglib2.0-dev
 }
 
 # unpack DEB FOLDER PATTERN: of a package what the pattern names, its path below usr/ shortened to FOLDER.
@@ -68,8 +40,8 @@ unpack()
 
 unpack_headers()
 {
-	unpack "$(ls "$folder"/packages/libglib2.0-dev_*.deb)" "$folder/glib" './usr/*.h' &&
-		unpack "$(ls "$folder"/packages/linux-headers-*.deb)" "$folder/mlx5" '*/include/linux/mlx5/*.h' &&
+	unpack "$(ls "$packages"/libglib2.0-dev_*.deb)" "$folder/glib" './usr/*.h' &&
+		unpack "$(ls "$packages"/linux-headers-*.deb)" "$folder/mlx5" '*/include/linux/mlx5/*.h' &&
 		ln -sfn "$(dirname "$(find "$folder/mlx5" -name mlx5_ifc.h)")" "$folder/mlx5/include"
 }
 
@@ -156,13 +128,7 @@ get_qemu_headers()
 	get_qemu_source "$version" && unpack_qemu && echo "$version" >"$folder/qemu/of"
 }
 
-if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-	say "this is no Debian; the lane needs Debian's kernel and QEMU" >&2
-	exit 1
-fi
-log=$(realpath "$(mktemp)")
-trap 'rm -f "$log"' EXIT
-trap 'exit 1' INT TERM HUP
+begin_lane "Debian's kernel and QEMU"
 for what in programs files headers QEMU; do
 	case $what in
 	programs) install_debian "$programs" ;;
@@ -171,4 +137,4 @@ for what in programs files headers QEMU; do
 	QEMU) get_qemu_headers ;;
 	esac || { say "no $what; see above" >&2; exit 1; }
 done
-say "all is there: $(cd "$folder/packages" && ls linux-image-*.deb), QEMU $(cat "$folder/qemu/of")"
+say "all is there: $(cd "$packages" && ls linux-image-*.deb), QEMU $(cat "$folder/qemu/of")"
