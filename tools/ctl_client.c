@@ -20,16 +20,12 @@ const struct ctl_patience ctl_patient = { .idle_ms = 5000, .total_ms = 60000, .m
 
 /* ---- asking --------------------------------------------------------------------------------- */
 
-/* True if it is the user's own program that listens there; its number here. */
-static bool client_trusts(int fd, uid_t uid, pid_t *here)
+/* Who listens there, by the numbers here. 0, or -errno. */
+static int client_peer(int fd, struct ucred *peer)
 {
-	struct ucred peer;
-	socklen_t length = sizeof(peer);
+	socklen_t length = sizeof(*peer);
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length))
-		return false;
-	*here = peer.pid;
-	return peer.uid == uid;
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &length) ? -errno : 0;
 }
 
 /*
@@ -67,6 +63,8 @@ static int client_connect(struct ctl_question *q)
 {
 	const struct ctl_process *process = q->process;
 	int fd = client_reach(process->socket);
+	struct ucred peer;
+	int rc;
 
 	if (fd == -ECONNREFUSED)
 		client_remove(process);
@@ -74,7 +72,10 @@ static int client_connect(struct ctl_question *q)
 		return ctl_err(q->err, -ESRCH, "it is gone");
 	if (fd < 0)
 		return ctl_err(q->err, fd, "its socket cannot be reached: %s", strerror(-fd));
-	if (!client_trusts(fd, process->uid, &q->here)) {
+	rc = client_peer(fd, &peer);
+	if (!rc)
+		q->here = peer.pid;
+	if (rc || peer.uid != process->uid) {
 		close(fd);
 		return ctl_err(q->err, -EPERM, "another user listens there");
 	}
@@ -84,11 +85,13 @@ static int client_connect(struct ctl_question *q)
 pid_t ctl_pid_here(const char *socket_path)
 {
 	int fd = client_reach(socket_path);
+	struct ucred peer;
 	pid_t here = 0;
 
 	if (fd < 0)
 		return 0;
-	(void)client_trusts(fd, geteuid(), &here);
+	if (!client_peer(fd, &peer))
+		here = peer.pid;
 	close(fd);
 	return here;
 }
@@ -279,8 +282,8 @@ free_round:
 	return rc;
 }
 
-int ctl_ask(const struct ctl_process *process, json_t **answer, char err[CTL_ERR_MAX],
-	    const char *request, ...)
+int ctl_ask(const struct ctl_process *process, pid_t *here, json_t **answer,
+	    char err[CTL_ERR_MAX], const char *request, ...)
 {
 	struct ctl_question question = { .process = process };
 	char line[255];
@@ -292,6 +295,7 @@ int ctl_ask(const struct ctl_process *process, json_t **answer, char err[CTL_ERR
 	if (ctl_ask_all(&question, 1, &ctl_patient, line))
 		return ctl_err(err, -ENOMEM, "out of memory");
 	memcpy(err, question.err, CTL_ERR_MAX);
+	*here = question.here;
 	*answer = question.answer;
 	return question.rc;
 }

@@ -248,8 +248,10 @@ static int find_configured(struct find *f, pid_t pid)
 	for (at = text; text && at < text + length; at += strlen(at) + 1) {
 		if (strncmp(at, variable, skip) || at[skip] != '/')
 			continue;
-		if (asprintf(&path, "/proc/%d/root%s", (int)pid, at + skip) < 0)
-			return -ENOMEM;
+		if (asprintf(&path, "/proc/%d/root%s", (int)pid, at + skip) < 0) {
+			rc = -ENOMEM;
+			break;
+		}
 		rc = find_inside(f, pid, path);
 		free(path);
 	}

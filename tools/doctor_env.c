@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,8 @@
 #include "shiftlib/base/run_dir.h"
 #include "shiftlib/base/settings.h"
 #include "tools/doctor.h"
+
+#define PID_MOST (1 << 22) /* the longest number that a process can have: PID_MAX_LIMIT */
 
 extern char **environ;
 
@@ -88,7 +91,7 @@ static void env_unknown(struct doctor *d)
 /* Reads the settings as the library does, which says what is wrong with them, on this pipe. */
 static void __attribute__((noreturn)) env_read_as_library(int out)
 {
-	const char *format = getenv("SHIFT_LOG_FORMAT");
+	const char *format = sh_setting("SHIFT_LOG_FORMAT");
 
 	dup2(out, STDERR_FILENO);
 	setenv("SHIFT_LOG_FILE", "/dev/stderr", 1);
@@ -181,11 +184,13 @@ static const char *env_run_dir_fault(const char *path)
 
 static void env_run_dir(struct doctor *d)
 {
-	char path[RUN_DIR_MAX];
+	char path[RUN_DIR_MAX], name[RUN_DIR_NAME_MAX];
 	const char *why = "its name is too long for a socket";
 
+	run_dir_name(name, PID_MOST, 0);
 	if (!run_dir_path(sh_setting("SHIFT_RUN_DIR"), geteuid(), path) &&
-	    strlen(path) + RUN_DIR_NAME_MAX < 108)
+	    strlen(path) + strlen("/") + strlen(name) <
+		    sizeof(((struct sockaddr_un *)NULL)->sun_path))
 		why = env_run_dir_fault(path);
 	if (why)
 		doctor_say(d, "sockets", FINDING_NOTE,

@@ -101,11 +101,14 @@ static void drain_ask(struct drain *d, struct drain_one *one, const char *word)
 {
 	char err[CTL_ERR_MAX];
 	json_t *answer = NULL;
+	pid_t here = 0;
 	int rc;
 
 	if (one->fate != DRAIN_ASKED)
 		return;
-	rc = ctl_ask(one->process, &answer, err, "%s %s", word, d->opt.device);
+	rc = ctl_ask(one->process, &here, &answer, err, "%s %s", word, d->opt.device);
+	if (here)
+		one->pid = here;
 	if (rc == -ESRCH) {
 		one->fate = DRAIN_GONE;
 	} else if (rc) {
@@ -299,10 +302,8 @@ static int drain_main(int argc, char **argv, bool on)
 		ctl_say("%s", processes.complaint);
 	d.n = processes.n;
 	for (unsigned i = 0; i < d.n; i++) {
-		pid_t here = ctl_pid_here(processes.all[i].socket);
-
 		d.one[i].process = &processes.all[i];
-		d.one[i].pid = here ? here : processes.all[i].pid;
+		d.one[i].pid = processes.all[i].pid;
 	}
 	rc = drain_run(&d);
 	for (unsigned i = 0; i < d.n; i++)

@@ -34,6 +34,7 @@ static _Atomic(init_obj_fn) init_obj_override;
 
 struct lib_names {
 	unsigned long long adds; /* objects loaded so far */
+	unsigned long long vain; /* with so many loaded nothing is to be found; 0: that is not known */
 	unsigned int n;
 	char *name[LIBS_MAX];
 };
@@ -45,6 +46,8 @@ static int name_note(struct dl_phdr_info *info, size_t size, void *arg)
 
 	(void)size;
 	names->adds = info->dlpi_adds;
+	if (names->adds == names->vain)
+		return 1;
 	if (base && strstr(base, "mlx5") && names->n < LIBS_MAX) {
 		names->name[names->n] = strdup(info->dlpi_name);
 		names->n += names->name[names->n] != NULL;
@@ -97,9 +100,9 @@ static const struct ring_lib *lib_choose(struct ibv_device *device)
 	struct lib_names names = { 0 };
 	const struct ring_lib *lib, *nobody = NULL;
 
+	if (atomic_load(&asked) == device)
+		names.vain = atomic_load(&in_vain);
 	dl_iterate_phdr(name_note, &names);
-	if (names.adds == atomic_load(&in_vain) && atomic_load(&asked) == device)
-		names.n = 0;
 	lib = lib_search(&names, device);
 	if (!lib) {
 		atomic_store(&asked, device);

@@ -63,7 +63,10 @@ void admin_refused(struct sh_json *json);
 void admin_told(struct sh_json *json);
 /* "open": the device nodes (uverbs0) with a context that SHIFT knows, the program's or its own. */
 void admin_open(struct sh_json *json) SH_LOCKED;
-/* "foreign": the devices that the program has open and that SHIFT does not serve, with reasons. */
+/*
+ * "foreign": the contexts of devices that SHIFT does not serve, with reasons; a device that the
+ * program has opened twice is there twice.
+ */
 void admin_foreign(struct sh_json *json) SH_LOCKED;
 
 /* admin_metrics.c */

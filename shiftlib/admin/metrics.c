@@ -350,7 +350,6 @@ void admin_answer_metrics(struct sh_json *json)
 	metrics_string(json, "job", sh.config.job);
 	admin_refused(json);
 	admin_told(json);
-	admin_open(json);
 	metrics_kv(json);
 	metrics_nics(json);
 	metrics_pairs(json);

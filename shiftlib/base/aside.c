@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +10,9 @@
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include "shiftlib/base/aside.h"
+#include "shiftlib/base/clone.h"
 
 #define ASIDE_STACK 32768 /* the helper's, in the program's memory for as long as it runs */
 #define ASIDE_ROOM  4096  /* numbers above the program's limit, for SHIFT */
@@ -48,32 +47,6 @@ __attribute__((no_sanitize("address", "thread"))) static int aside_run(void *arg
 	return 0;
 }
 
-/*
- * Runs the helper. It handles no signal, and no wait() of the program finds it: no signal tells
- * of its end.
- */
-static void aside_clone(struct aside_task *task, char *stack)
-{
-	uint64_t all = UINT64_MAX, before;
-	pid_t pid;
-
-	/* Not by the library, which leaves out the signals that it uses itself. */
-	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
-	pid = clone(aside_run, stack + ASIDE_STACK, CLONE_VM | CLONE_VFORK | CLONE_FILES, task);
-	if (pid > 0)
-		while (syscall(SYS_wait4, pid, NULL, __WCLONE, NULL) < 0 && errno == EINTR)
-			;
-	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
-}
-
-/* Valgrind knows no such processes, and ends the program. */
-static bool aside_known(void)
-{
-	const char *preload = getenv("LD_PRELOAD");
-
-	return !preload || !strstr(preload, "vgpreload");
-}
-
 static bool aside_room(struct aside_task *task)
 {
 	struct rlimit *limit = &task->limit;
@@ -85,7 +58,7 @@ static bool aside_room(struct aside_task *task)
 	task->from = (int)limit->rlim_cur;
 	most = limit->rlim_cur + ASIDE_ROOM;
 	limit->rlim_cur = limit->rlim_max < most ? limit->rlim_max : most;
-	return aside_known();
+	return sh_clone_known();
 }
 
 static void aside_note(int fd)
@@ -104,7 +77,7 @@ static void aside_move(struct aside_task *task)
 
 	if (stack == MAP_FAILED)
 		return;
-	aside_clone(task, stack);
+	(void)sh_clone_wait(aside_run, stack + ASIDE_STACK, CLONE_FILES, task);
 	munmap(stack, ASIDE_STACK);
 	for (i = 0; i < task->n; i++) {
 		if (task->moved[i] < 0)

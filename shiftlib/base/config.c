@@ -8,13 +8,6 @@
 #include "shiftlib/base/settings.h"
 #include "shiftlib/base/util.h"
 
-/* ThreadSanitizer takes the holder's clone() for a fork, and then sees races everywhere. */
-#ifdef __SANITIZE_THREAD__
-#define CONFIG_HOLD_HUNG false
-#else
-#define CONFIG_HOLD_HUNG true
-#endif
-
 /* A copy: programs overwrite their environment, for a process title for one. */
 static const char *config_text(const char *name)
 {
@@ -268,7 +261,7 @@ void sh_config_read(struct sh_config *config)
 		(uint32_t)config_number("SHIFT_WQE_LOG", "requests", 0, 0, SH_WQE_LOG_MAX);
 	config->any_vlan = config_on("SHIFT_ANY_VLAN", false);
 	config->crash_note = config_on("SHIFT_CRASH_NOTE", true);
-	config->hold_hung = config_on("SHIFT_HOLD_HUNG", CONFIG_HOLD_HUNG);
+	config->hold_hung = config_on("SHIFT_HOLD_HUNG", true);
 	config->hang.send_ns = config_ms("SHIFT_HANG_MS", 200, 10, 600000) * SH_NS_PER_MS;
 	config->hang.command_ns = config_ms("SHIFT_COMMAND_MS", 400, 10, 600000) * SH_NS_PER_MS;
 }

@@ -3,12 +3,10 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include "shiftlib/base/aside.h"
+#include "shiftlib/base/clone.h"
 #include "shiftlib/base/holder.h"
 
 #define HOLDER_STACK 16384
@@ -70,7 +68,7 @@ HOLDER_UNSANITIZED static int holder_run_b(void *arg)
 HOLDER_UNSANITIZED static int holder_run_a(void *arg)
 {
 	struct holder_start *start = arg;
-	pid_t pid = clone(holder_run_b, holder_stacks[1] + HOLDER_STACK,
+	pid_t pid = sh_clone(holder_run_b, holder_stacks[1] + HOLDER_STACK,
 			  CLONE_VM | CLONE_VFORK | SIGCHLD, start);
 
 	if (pid < 0)
@@ -81,48 +79,24 @@ HOLDER_UNSANITIZED static int holder_run_a(void *arg)
 	return 0;
 }
 
-/* The processes handle no signal: their handlers would run in the application's memory. */
-static void holder_clone(struct holder_start *start)
-{
-	uint64_t all = ~0ull, before;
-	pid_t a;
-
-	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
-	a = clone(holder_run_a, holder_stacks[0] + HOLDER_STACK, CLONE_VM | CLONE_VFORK, start);
-	if (a < 0)
-		start->error = errno;
-	else
-		while (syscall(SYS_wait4, a, NULL, __WCLONE, NULL) < 0 && errno == EINTR)
-			;
-	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
-}
-
-/* Valgrind knows no such processes, and ends the program. */
-static bool holder_known(void)
-{
-	const char *preload = getenv("LD_PRELOAD");
-
-	return !preload || !strstr(preload, "vgpreload");
-}
-
 int sh_holder_start(struct sh_holder *holder, const int *fds, uint32_t n)
 {
 	struct holder_start start = { .fds = fds, .n = n };
-	int ends[2];
+	int ends[2], err;
 
-	if (!holder_known())
+	if (!sh_clone_known())
 		return -EAGAIN;
 	if (pipe2(ends, O_CLOEXEC))
 		return -errno;
 	start.pipe_fd = ends[0];
 	start.null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	holder_clone(&start);
+	err = sh_clone_wait(holder_run_a, holder_stacks[0] + HOLDER_STACK, 0, &start);
 	close(ends[0]);
 	if (start.null_fd >= 0)
 		close(start.null_fd);
-	if (start.error) {
+	if (err || start.error) {
 		close(ends[1]);
-		return -start.error;
+		return err ? err : -start.error;
 	}
 	sh_aside_one(&ends[1]);
 	*holder = (struct sh_holder){ .fd = ends[1], .pid = start.pid };

@@ -23,26 +23,21 @@ static struct hold {
 	bool failed; /* a holder could not be started, which was told */
 } holds[SH_MAX_NICS];
 
-static uint32_t hold_list(const struct list_node *list, const struct sh_nic *nic, int *fds,
-			  uint32_t n) SH_LOCKED
-{
-	const struct sh_ctx *ctx;
-
-	list_for_each (list, ctx, struct sh_ctx, link)
-		if (ctx->nic == nic && ctx->ctx && n < HOLD_MOST)
-			fds[n++] = ctx->ctx->cmd_fd;
-	return n;
-}
-
-/* The files of the NIC's device that this process has open, SHIFT's own among them. */
+/*
+ * The files of the NIC's device that this process has open, SHIFT's own among them. A context that
+ * is being closed is left out: its memory may go at any time.
+ */
 static uint32_t hold_files(const struct sh_nic *nic, int *fds) SH_LOCKED
 {
+	const struct sh_ctx *ctx;
 	uint32_t n = 0;
 
 	if (nic->ctx)
 		fds[n++] = nic->ctx->cmd_fd;
-	n = hold_list(&sh_objects.ctxs, nic, fds, n);
-	return hold_list(&sh_objects.dead_ctxs, nic, fds, n);
+	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link)
+		if (ctx->nic == nic && ctx->ctx && n < HOLD_MOST)
+			fds[n++] = ctx->ctx->cmd_fd;
+	return n;
 }
 
 static void hold_tell(struct hold *hold, const struct sh_nic *nic, int err)
@@ -60,7 +55,7 @@ static void hold_tell(struct hold *hold, const struct sh_nic *nic, int err)
 	hold->failed = true;
 }
 
-/* Has the files held that are open now, if these are others than before. */
+/* Has the files held that are open now, if their number has changed. */
 static void hold_begin(struct hold *hold, const struct sh_nic *nic) SH_LOCKED
 {
 	struct sh_holder before = hold->holder;

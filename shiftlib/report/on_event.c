@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "shiftlib/base/clone.h"
 #include "shiftlib/base/date.h"
 #include "shiftlib/report/on_event.h"
 #include "shiftlib/base/log.h"
@@ -311,7 +312,7 @@ ON_EVENT_UNSANITIZED static int on_event_run_b(void *arg)
 ON_EVENT_UNSANITIZED static int on_event_run_a(void *arg)
 {
 	struct on_event_start *start = arg;
-	pid_t pid = clone(on_event_run_b, on_event_stacks[1] + ON_EVENT_STACK,
+	pid_t pid = sh_clone(on_event_run_b, on_event_stacks[1] + ON_EVENT_STACK,
 			  CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, start, &start->pidfd);
 
 	if (pid < 0) {
@@ -326,7 +327,7 @@ ON_EVENT_UNSANITIZED static int on_event_run_a(void *arg)
 
 static void on_event_clone(struct on_event_start *start)
 {
-	pid_t a = clone(on_event_run_a, on_event_stacks[0] + ON_EVENT_STACK,
+	pid_t a = sh_clone(on_event_run_a, on_event_stacks[0] + ON_EVENT_STACK,
 			CLONE_VM | CLONE_VFORK | CLONE_FILES, start);
 
 	if (a < 0) {

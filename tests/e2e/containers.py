@@ -13,7 +13,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 import urllib.request
 
 from shiftlab.lab import Shift, cases_main, wait_for
@@ -141,7 +140,6 @@ def run_jobs(lab, name, host):
     check_drain(host, jobs)
     check_one(host, jobs)
     check_past(lab, host)
-    time.sleep(0.1)
     for job in jobs:
         job.say("end")
     for job in jobs:

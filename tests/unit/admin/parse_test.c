@@ -26,6 +26,7 @@ static void test_words(void **state)
 	(void)state;
 	assert_int_equal(admin_parse("status", &request, &why), 0);
 	assert_int_equal(request.word, ADMIN_STATUS);
+	assert_string_equal(request.device, "");
 	assert_int_equal(admin_parse("open", &request, &why), 0);
 	assert_int_equal(request.word, ADMIN_OPEN);
 	assert_string_equal(request.device, "");
