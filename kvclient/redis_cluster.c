@@ -94,6 +94,7 @@ static int redirect_parse(const struct kv_redis *r, uint8_t from, const char *te
 			  struct kv_place *out)
 {
 	char host[KV_HOST_MAX], *colon;
+	const char *said = host;
 	int n = 0;
 
 	if (sscanf(text, "%*5s %5u %253s%n", slot, host, &n) != 2 || !n || *slot >= SLOTS)
@@ -103,12 +104,8 @@ static int redirect_parse(const struct kv_redis *r, uint8_t from, const char *te
 		return -EPROTO;
 	*colon = '\0';
 	if (!*host || !strcmp(host, "?"))
-		return kv_place_set(out,
-				    from ? server_at(r->cluster, from)->place.host : r->place.host,
-				    colon + 1)
-			       ? 0
-			       : -EPROTO;
-	return kv_place_set(out, host, colon + 1) ? 0 : -EPROTO;
+		said = from ? server_at(r->cluster, from)->place.host : r->place.host;
+	return kv_place_set(out, said, colon + 1) ? 0 : -EPROTO;
 }
 
 int kv_cluster_redirect(struct kv_redis *r, uint8_t from, const char *text, uint8_t *once)
@@ -139,13 +136,19 @@ int kv_cluster_redirect(struct kv_redis *r, uint8_t from, const char *text, uint
 
 /* ---- connections ---------------------------------------------------------------------------- */
 
+/* True if it has failed so recently that nobody tries again. A server with a link has not. */
+static bool server_left_alone(const struct server *s)
+{
+	return s->failed_rc && kv_now_ms() < s->retry_at_ms;
+}
+
 int kv_cluster_link(struct kv_redis *r, uint8_t server, uint64_t deadline_ms, struct kv_link **out)
 {
 	struct server *s = server_at(r->cluster, server);
 	int rc;
 
 	kv_redis_name_place(r, &s->place);
-	if (!s->link && s->failed_rc && kv_now_ms() < s->retry_at_ms)
+	if (server_left_alone(s))
 		return kv_fail(&r->kv, s->failed_rc, "cannot connect: %s", strerror(-s->failed_rc));
 	rc = s->link ? 0 : kv_redis_connect_at(r, &s->place, deadline_ms, &s->link);
 	if (!rc)
@@ -160,7 +163,7 @@ void kv_cluster_drop(struct kv_redis *r, uint8_t server, int rc)
 
 	kv_link_close(s->link);
 	s->link = NULL;
-	if (rc && !(s->failed_rc && kv_now_ms() < s->retry_at_ms))
+	if (rc && !server_left_alone(s))
 		s->retry_at_ms = kv_now_ms() + LEFT_ALONE_MS;
 	s->failed_rc = rc;
 	for (unsigned i = 0; i < SLOTS; i++)

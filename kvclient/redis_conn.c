@@ -31,6 +31,16 @@ void kv_redis_name(struct kv_redis *r)
 		kv_redis_name_place(r, r->link ? &r->place : &a->place);
 }
 
+static int redis_open(struct kv_redis *r, const struct kv_address *address, uint64_t deadline_ms,
+		      struct kv_link **out)
+{
+	int rc = kv_link_open(&r->kv, address, r->password_file, deadline_ms, out);
+
+	if (!rc)
+		r->kv.contacts++;
+	return rc;
+}
+
 int kv_redis_connect_at(struct kv_redis *r, const struct kv_place *place, uint64_t deadline_ms,
 			struct kv_link **out)
 {
@@ -41,10 +51,8 @@ int kv_redis_connect_at(struct kv_redis *r, const struct kv_place *place, uint64
 		address.transport = KV_TRANSPORT_TCP;
 	address.place = *place;
 	kv_redis_name_place(r, place);
-	rc = kv_link_open(&r->kv, &address, r->password_file, deadline_ms, out);
+	rc = redis_open(r, &address, deadline_ms, out);
 	explicit_bzero(&address, sizeof(address));
-	if (!rc)
-		r->kv.contacts++;
 	return rc;
 }
 
@@ -65,10 +73,7 @@ static int redis_connect_to(struct kv_redis *r, unsigned at, unsigned timeout_ms
 		return rc;
 	if (address->transport != KV_TRANSPORT_UNIX)
 		return kv_redis_connect_at(r, &r->place, deadline_ms, &r->link);
-	rc = kv_link_open(&r->kv, address, r->password_file, deadline_ms, &r->link);
-	if (!rc)
-		r->kv.contacts++;
-	return rc;
+	return redis_open(r, address, deadline_ms, &r->link);
 }
 
 int kv_redis_connect(struct kv_redis *r)

@@ -101,19 +101,21 @@ static ssize_t socket_result(ssize_t n)
 	return errno == EWOULDBLOCK || errno == EINTR ? -EAGAIN : -errno;
 }
 
-/* Writes what the socket takes now. */
+/* Writes what the socket takes now; a call of TLS takes a record of it. */
 static int link_write(struct kv_link *link)
 {
-	const char *at = link->out + link->sent;
-	size_t n = link->end - link->sent;
-	ssize_t rc;
+	while (link_unsent(link)) {
+		char *at = link->out + link->sent;
+		size_t n = link->end - link->sent;
+		ssize_t rc = link->tls ? kv_tls_write(link->tls, at, n)
+				       : socket_result(send(link->fd, at, n,
+							    MSG_NOSIGNAL | MSG_DONTWAIT));
 
-	rc = link->tls ? kv_tls_write(link->tls, at, n)
-		       : socket_result(send(link->fd, at, n, MSG_NOSIGNAL | MSG_DONTWAIT));
-	if (rc < 0)
-		return rc == -EAGAIN ? 0 : (int)rc;
-	explicit_bzero(link->out + link->sent, (size_t)rc);
-	link->sent += (size_t)rc;
+		if (rc < 0)
+			return rc == -EAGAIN ? 0 : (int)rc;
+		explicit_bzero(at, (size_t)rc);
+		link->sent += (size_t)rc;
+	}
 	return 0;
 }
 
@@ -142,7 +144,7 @@ static short link_events(const struct kv_link *link)
 /* Writes and reads as much as is possible now, and waits where it is nothing. */
 static int link_progress(struct kv_link *link, uint64_t deadline_ms)
 {
-	int rc = link_unsent(link) ? link_write(link) : 0;
+	int rc = link_write(link);
 
 	if (rc)
 		return rc;

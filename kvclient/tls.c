@@ -146,6 +146,23 @@ static ssize_t ssl_result(struct kv_tls *tls, int ret)
 	}
 }
 
+/* Around a call of a session: no error of an earlier one is taken for its own. */
+static void call_begin(void)
+{
+	kv_fork_hold();
+	errno = 0;
+	ssl.err_clear();
+}
+
+/* ret: what the call returned. Bytes or -errno. */
+static ssize_t call_end(struct kv_tls *tls, int ret)
+{
+	ssize_t rc = ssl_result(tls, ret);
+
+	kv_fork_release();
+	return rc;
+}
+
 /* ---- before the handshake ------------------------------------------------------------------- */
 
 static int ctx_trust(struct kv *kv, SSL_CTX *ctx, const struct kv_address *address)
@@ -230,24 +247,24 @@ static int session_make(struct kv *kv, const struct kv_address *address, int fd,
 
 static ssize_t handshake_step(struct kv_tls *tls)
 {
-	ssize_t rc;
-
-	kv_fork_hold();
-	errno = 0;
-	ssl.err_clear();
-	rc = ssl_result(tls, ssl.connect(tls->ssl));
-	kv_fork_release();
-	return rc;
+	call_begin();
+	return call_end(tls, ssl.connect(tls->ssl));
 }
 
 /* A certificate that is not believed is told by its own words, not as a failed handshake. */
 static int handshake_failed(struct kv *kv, const struct kv_tls *tls, int rc)
 {
-	long verdict = ssl.verified(tls->ssl);
+	long verdict;
 
+	kv_fork_hold();
+	verdict = ssl.verified(tls->ssl);
 	if (verdict == X509_V_OK)
-		return ssl_fail(kv, rc ? rc : -ECONNRESET, "handshake");
-	return kv_fail(kv, -EACCES, "TLS: the server's certificate: %s", ssl.verify_text(verdict));
+		rc = ssl_fail(kv, rc ? rc : -ECONNRESET, "handshake");
+	else
+		rc = kv_fail(kv, -EACCES, "TLS: the server's certificate: %s",
+			     ssl.verify_text(verdict));
+	kv_fork_release();
+	return rc;
 }
 
 static int handshake(struct kv *kv, struct kv_tls *tls, int fd, uint64_t deadline_ms)
@@ -306,25 +323,16 @@ void kv_tls_free(struct kv_tls *tls)
 
 ssize_t kv_tls_read(struct kv_tls *tls, void *bytes, size_t n)
 {
-	ssize_t rc;
-
-	kv_fork_hold();
-	errno = 0;
-	ssl.err_clear();
-	rc = ssl_result(tls, ssl.read(tls->ssl, bytes, (int)n));
-	kv_fork_release();
-	return rc;
+	call_begin();
+	return call_end(tls, ssl.read(tls->ssl, bytes, (int)n));
 }
 
 ssize_t kv_tls_write(struct kv_tls *tls, const void *bytes, size_t n)
 {
 	ssize_t rc;
 
-	kv_fork_hold();
-	errno = 0;
-	ssl.err_clear();
-	rc = ssl_result(tls, ssl.write(tls->ssl, bytes, (int)n));
-	kv_fork_release();
+	call_begin();
+	rc = call_end(tls, ssl.write(tls->ssl, bytes, (int)n));
 	return rc ? rc : -ECONNRESET;
 }
 

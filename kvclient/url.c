@@ -123,17 +123,24 @@ static bool kv_url_host_ok(const char *host, bool bracketed)
 	return true;
 }
 
-bool kv_place_set(struct kv_place *place, const char *host, const char *port)
+/* NULL: the place is set. Or what is wrong with it. */
+static const char *place_fill(struct kv_place *place, const char *host, const char *port,
+			      bool bracketed)
 {
 	unsigned number;
 
-	if (strlen(host) >= sizeof(place->host) || !kv_url_host_ok(host, strchr(host, ':')))
-		return false;
+	if (strlen(host) >= sizeof(place->host) || !kv_url_host_ok(host, bracketed))
+		return "the host is not a name or address";
 	if (!kv_url_number(port, 65535, &number) || number == 0)
-		return false;
+		return "the port is not 1 to 65535";
 	strcpy(place->host, host);
 	strcpy(place->port, port);
-	return true;
+	return NULL;
+}
+
+bool kv_place_set(struct kv_place *place, const char *host, const char *port)
+{
+	return !place_fill(place, host, port, strchr(host, ':'));
 }
 
 /* "HOST", "HOST:PORT", "[HOST]" or "[HOST]:PORT". */
@@ -141,7 +148,7 @@ static int kv_url_host(const struct kv_parse *p, char *text, const char *port, s
 {
 	bool bracketed = text[0] == '[';
 	char *end = bracketed ? strchr(text, ']') : strrchr(text, ':');
-	unsigned number;
+	const char *why;
 
 	if (bracketed) {
 		if (!end)
@@ -156,13 +163,8 @@ static int kv_url_host(const struct kv_parse *p, char *text, const char *port, s
 		*end = '\0';
 		port = end + 1;
 	}
-	if (strlen(text) >= sizeof(out->host) || !kv_url_host_ok(text, bracketed))
-		return kv_url_bad(p, "the host is not a name or address");
-	if (!kv_url_number(port, 65535, &number) || number == 0)
-		return kv_url_bad(p, "the port is not 1 to 65535");
-	strcpy(out->host, text);
-	strcpy(out->port, port);
-	return 0;
+	why = place_fill(out, text, port, bracketed);
+	return why ? kv_url_bad(p, why) : 0;
 }
 
 static int kv_url_user(const struct kv_parse *p, char *text, struct kv_address *out)

@@ -35,7 +35,8 @@ def environ(env: Optional[Mapping[str, str]] = None, *, kv: Optional[str] = None
     kv, backup, log and lazy are the options of `shiftctl run`. Raises Error, with shiftctl's own words, where
     programs would not run under SHIFT.
     """
-    argv = [_links.program("shiftctl"), "run", "--libdir", libdir()]
+    folder = libdir()
+    argv = [_links.program("shiftctl"), "run", "--libdir", folder]
     for name, value in (("kv", kv), ("backup", backup), ("log", log)):
         if value is not None:
             argv += [f"--{name}", value]
@@ -44,7 +45,7 @@ def environ(env: Optional[Mapping[str, str]] = None, *, kv: Optional[str] = None
     done = subprocess.run([*argv, "--", "/usr/bin/env", "-0"], env=dict(os.environ if env is None else env),
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     made = dict(os.fsdecode(entry).split("=", 1) for entry in done.stdout.split(b"\0") if b"=" in entry)
-    if done.returncode or libdir() not in made.get("LD_LIBRARY_PATH", ""):
+    if done.returncode or folder not in made.get("LD_LIBRARY_PATH", ""):
         raise Error(os.fsdecode(done.stderr).strip() or f"shiftctl ended with {done.returncode}")
     made.pop("_", None)
     return made

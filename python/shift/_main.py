@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """The commands of the wheel: the programs in it, told where the links are."""
-import ctypes
 import os
 import sys
 from typing import List, NoReturn
@@ -10,24 +9,27 @@ from shift import _links
 NEED_LIBRARY = ("run", "doctor", "version")     # commands of shiftctl that take --libdir
 
 
-def _become(name: str, args: List[str]) -> NoReturn:
-    path = _links.program(name)
-    sys.stdout.flush()
-    os.execv(path, [name, *args])
-
-
 def _said(what: str) -> NoReturn:
     print(f"shift: {what}", file=sys.stderr)
     sys.exit(1)
+
+
+def _become(name: str, args: List[str]) -> NoReturn:
+    try:
+        path = _links.program(name)
+        sys.stdout.flush()
+        os.execv(path, [name, *args])
+    except (_links.Error, OSError) as error:
+        _said(str(error))
 
 
 def _shiftctl(args: List[str]) -> NoReturn:
     try:
         if args and args[0] in NEED_LIBRARY:
             args = [args[0], "--libdir", _links.folder(), *args[1:]]
-        _become("shiftctl", args)
     except (_links.Error, OSError) as error:
         _said(str(error))
+    _become("shiftctl", args)
 
 
 def shiftctl() -> NoReturn:
@@ -42,19 +44,14 @@ def shiftrun() -> NoReturn:
 
 def simnicctl() -> NoReturn:
     """simnicctl(1)"""
-    try:
-        _become("simnicctl", sys.argv[1:])
-    except (_links.Error, OSError) as error:
-        _said(str(error))
+    _become("simnicctl", sys.argv[1:])
 
 
 def exporter() -> NoReturn:
     """shift-exporter(1), which needs a library that no wheel has."""
+    import ctypes   # for this command alone
     try:
         ctypes.CDLL("libmicrohttpd.so.12")
     except OSError:
         _said("shift-exporter needs libmicrohttpd.so.12: install libmicrohttpd12 (Debian) or libmicrohttpd (RHEL)")
-    try:
-        _become("shift-exporter", sys.argv[1:])
-    except (_links.Error, OSError) as error:
-        _said(str(error))
+    _become("shift-exporter", sys.argv[1:])
