@@ -12,6 +12,7 @@
 #include "simnic/cm/retry.h"
 #include "simnic/device/device.h"
 #include "simnic/fabric/fabric.h"
+#include "simnic/fabric/fd.h"
 #include "simnic/fabric/path.h"
 
 #define NET	    10 /* first byte of each address of a fabric */
@@ -151,6 +152,13 @@ static int nic_has(const struct sn_nic *nic, const uint8_t ip[16])
 	return memcmp(own, ip, 16) ? -ENOENT : 0;
 }
 
+uint32_t sn_cm_gid_index(const struct sn_nic *nic, const uint8_t ip[16])
+{
+	int index = nic_has(nic, ip);
+
+	return index < 0 ? 0 : (uint32_t)index;
+}
+
 /* Finds the NIC of a host that has the address. A NIC that is taken away has none. */
 static struct sn_nic *nic_of_host(uint32_t host, const uint8_t ip[16], uint32_t *gid_index)
 {
@@ -237,7 +245,7 @@ static int not_a_nic(const struct sockaddr_storage *address)
 	if (fd < 0)
 		return -EADDRNOTAVAIL;
 	ret = bind(fd, (struct sockaddr *)&any_port, sn_cm_sockaddr_size(address));
-	close(fd);
+	sn_fd_close(fd);
 	return ret ? -EADDRNOTAVAIL : -ENODEV;
 }
 

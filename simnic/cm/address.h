@@ -14,10 +14,13 @@
 #include "simnic/fabric/cmbind.h"
 
 struct sn_cm_id;
+struct sn_nic;
 
 uint32_t sn_cm_sockaddr_size(const void *address); /* 0: a family that rdma_cm does not know */
 void sn_cm_addr_read(const struct sockaddr_storage *from, struct sn_cm_addr *to);
 void sn_cm_addr_write(const struct sn_cm_addr *from, struct sockaddr_storage *to);
+/* The entry of the NIC's GID table for the address, RoCE v2 rather than v1. 0: none has it. */
+uint32_t sn_cm_gid_index(const struct sn_nic *nic, const uint8_t ip[16]);
 /* The service that an AF_IB address, or a port of the port space, names. */
 uint64_t sn_cm_service_id(uint16_t ps, const struct sockaddr_storage *address);
 /* The GID by which the id's packets leave; by which they find the peer. */

@@ -16,7 +16,7 @@
 
 #define BACKLOG_MAX 1024 /* net.rdma_ucm.max_backlog */
 #define RETRIES_MAX 7
-#define PSN_MASK    0xffffffu
+#define QPN_MASK    0xffffffu
 
 /* ---- terms ---------------------------------------------------------------------------------- */
 
@@ -30,7 +30,6 @@ int sn_cm_data_put(struct sn_cm_msg *msg, const uint8_t *data, uint8_t len, uint
 	if (len > most)
 		return -EINVAL;
 	memcpy(msg->data, data, len);
-	msg->data_len = len;
 	return 0;
 }
 
@@ -38,11 +37,9 @@ int sn_cm_data_put(struct sn_cm_msg *msg, const uint8_t *data, uint8_t len, uint
 static int terms_put(struct sn_cm_id *id, const struct rdma_ucm_conn_param *param,
 		     struct sn_cm_msg *msg, uint8_t most)
 {
-	id->terms.qpn = param->qp_num & PSN_MASK;
-	id->terms.srq = param->srq;
 	id->terms.responder_resources = param->responder_resources;
 	id->terms.initiator_depth = param->initiator_depth;
-	msg->qpn = id->terms.qpn;
+	msg->qpn = param->qp_num & QPN_MASK;
 	msg->psn = id->terms.rq_psn;
 	msg->srq = param->srq;
 	msg->responder_resources = param->responder_resources;
@@ -410,22 +407,6 @@ static struct sn_cm_id *request_known(const struct sn_cm_msg *msg)
 	return NULL;
 }
 
-static uint32_t gid_index_of(const struct sn_nic *nic, const struct sn_cm_addr *own)
-{
-	uint32_t found = 0;
-	uint8_t gid[16];
-
-	for (uint32_t i = SN_MAX_GIDS; i-- > 0;) {
-		sn_nic_gid_at(nic, i, gid);
-		if (memcmp(gid, own->ip, 16) || atomic_load(&nic->gid_type[i]) == SN_GID_NONE)
-			continue;
-		if (atomic_load(&nic->gid_type[i]) == SN_GID_ROCE_V2)
-			return i;
-		found = i;
-	}
-	return found;
-}
-
 static void request_fill(struct sn_cm_id *id, const struct sn_pkt *pkt, const struct sn_cm_msg *msg)
 {
 	struct sn_nic *nic = &sn_cm.fabric->nic[sn_cm.host][pkt->dst_nic];
@@ -433,7 +414,7 @@ static void request_fill(struct sn_cm_id *id, const struct sn_pkt *pkt, const st
 
 	sn_cm_addr_write(&msg->dst, &id->src);
 	sn_cm_addr_write(&msg->src, &id->dst);
-	sn_cm_id_take_nic(id, nic, gid_index_of(nic, &msg->dst));
+	sn_cm_id_take_nic(id, nic, sn_cm_gid_index(nic, msg->dst.ip));
 	id->peer.host = pkt->src_host;
 	id->peer.nic = pkt->src_nic;
 	terms_take(id, msg);

@@ -20,7 +20,6 @@ int sn_cm_datagram_ask(struct sn_cm_id *id, const struct rdma_ucm_conn_param *pa
 			     SN_CM_SIDR_REQ_DATA);
 	if (err)
 		return err;
-	id->terms.qpn = param->qp_num;
 	id->dialog = SN_CM_SIDR_REQ_SENT;
 	return 0;
 }
@@ -38,7 +37,6 @@ int sn_cm_datagram_answer(struct sn_cm_id *id, uint8_t code,
 	    sn_cm_data_put(&msg, param->private_data, param->private_data_len, SN_CM_SIDR_REP_DATA))
 		return -EINVAL;
 	if (code == SN_CM_SIDR_OK) {
-		id->terms.qpn = param->qp_num;
 		msg.qpn = param->qp_num;
 		msg.qkey = sn_cm_qkey(id);
 	}

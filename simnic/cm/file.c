@@ -8,6 +8,7 @@
 
 #include "simnic/cm/id.h"
 #include "simnic/cm/pool.h"
+#include "simnic/fabric/fd.h"
 
 static struct sn_cm_pool file_pool = { .size = sizeof(struct sn_cm_file) };
 static struct sn_cm_pool event_pool = { .size = sizeof(struct sn_cm_event) };
@@ -27,9 +28,9 @@ static int pair_make(struct sn_cm_file *file)
 	if (file->app_dup >= 0 && !getsockopt(pair[0], SOL_SOCKET, SO_COOKIE, &file->cookie, &size))
 		return 0;
 	if (file->app_dup >= 0)
-		close(file->app_dup);
-	close(pair[0]);
-	close(pair[1]);
+		sn_fd_close(file->app_dup);
+	sn_fd_close(pair[0]);
+	sn_fd_close(pair[1]);
 	return -EMFILE;
 }
 
@@ -50,8 +51,8 @@ int sn_cm_file_make(struct sn_cm_file **out)
 
 void sn_cm_file_free(struct sn_cm_file *file)
 {
-	close(file->app_dup);
-	close(file->dev_fd);
+	sn_fd_close(file->app_dup);
+	sn_fd_close(file->dev_fd);
 	sn_cm_pool_put(&file_pool, file);
 }
 

@@ -60,10 +60,8 @@ struct sn_cm_peer {
 
 /* The terms that both ends agree on for their queue pairs. */
 struct sn_cm_terms {
-	uint32_t qpn, qkey;	 /* of this end */
 	uint32_t sq_psn, rq_psn; /* rq_psn is drawn here, sq_psn by the peer */
 	uint8_t mtu, responder_resources, initiator_depth, retry_count, rnr_retry_count;
-	uint8_t srq;
 };
 
 struct sn_cm_options {

@@ -57,8 +57,7 @@ struct sn_cm_msg {
 	uint8_t responder_resources, initiator_depth, flow_control, retry_count, rnr_retry_count;
 	uint8_t srq, traffic_class, life_time;
 	uint32_t ece_vendor, ece_attr;
-	uint8_t data_len; /* bytes that the program gave; the rest is 0 */
-	uint8_t data[SN_CM_DATA];
+	uint8_t data[SN_CM_DATA]; /* behind what the program gave all is 0 */
 };
 
 _Static_assert(sizeof(struct sn_cm_msg) <= SN_PKT_INLINE, "a message fits into a packet");

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "simnic/cm/address.h"
+#include "simnic/cm/attr.h"
 #include "simnic/cm/file.h"
 #include "simnic/cm/id.h"
 #include "simnic/cm/send.h"
@@ -16,7 +17,6 @@
  * and both ways.
  */
 #define RESPONSE    20
-#define LIFE_TIME   16
 #define MRA	    24
 #define TO_MS	    8
 #define MAX_RETRIES 15
@@ -29,7 +29,7 @@ static uint64_t scaled_ns(const struct sn_cm_id *id, uint64_t ms)
 
 static uint64_t answer_ms(uint32_t exponent)
 {
-	return (1ULL << (exponent - TO_MS)) + 2 * (1ULL << (LIFE_TIME - TO_MS));
+	return (1ULL << (exponent - TO_MS)) + 2 * (1ULL << (SN_CM_LIFE_TIME - TO_MS));
 }
 
 void sn_cm_retry_at(struct sn_cm_id *id, uint64_t due_ns)
@@ -38,7 +38,7 @@ void sn_cm_retry_at(struct sn_cm_id *id, uint64_t due_ns)
 	if (due_ns >= sn_cm.due_ns)
 		return;
 	sn_cm.due_ns = due_ns;
-	sn_device_kick();
+	sn_engine_kick();
 }
 
 void sn_cm_retry_begin(struct sn_cm_id *id)
@@ -62,7 +62,7 @@ void sn_cm_retry_extend(struct sn_cm_id *id)
 void sn_cm_timewait(struct sn_cm_id *id)
 {
 	id->dialog = SN_CM_TIMEWAIT;
-	sn_cm_retry_at(id, sn_clock_ns() + scaled_ns(id, 1ULL << (LIFE_TIME + 2 - TO_MS)));
+	sn_cm_retry_at(id, sn_clock_ns() + scaled_ns(id, 1ULL << (SN_CM_LIFE_TIME + 2 - TO_MS)));
 }
 
 /* ---- what is due ---------------------------------------------------------------------------- */

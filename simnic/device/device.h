@@ -39,8 +39,8 @@ struct sn_device_guest {
 };
 /* Takes the guest in, and starts the device if nobody has. @slot: the process's in the fabric. */
 int sn_device_take_guest(const struct sn_device_guest *guest, uint32_t *slot);
-/* The guest has something to do earlier than it said. Lock held. */
-void sn_device_kick(void);
+/* There is something to do earlier than the device thread knows. Lock held. */
+void sn_engine_kick(void);
 
 int sn_dev_open(uint32_t nic, struct sn_dev **out);
 void sn_dev_close(struct sn_dev *dev); /* frees everything that is left in it */

@@ -526,11 +526,6 @@ int sn_device_take_guest(const struct sn_device_guest *guest, uint32_t *slot)
 	return rc;
 }
 
-void sn_device_kick(void)
-{
-	sn_engine_kick();
-}
-
 int sn_engine_serve(uint32_t nic)
 {
 	struct sn_qp ***table = &sn_engine.qp_table[nic];

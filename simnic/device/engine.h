@@ -49,7 +49,6 @@ extern struct sn_engine sn_engine;
 
 void sn_lock_forget(void); /* called in the child of a fork */
 bool sn_lock_held(void);   /* true: somebody holds it, for assertions */
-void sn_engine_kick(void);
 /*
  * Makes sure that there is a thread, and a table for the QPs of this NIC. Lock held. 0, or -errno.
  */

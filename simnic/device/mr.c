@@ -43,6 +43,11 @@ static bool pd_matches(const struct sn_dev *dev, const struct sn_mr *mr, uint32_
 	return mr->pdn == pdn || (!mr->pdn && dev->trapped);
 }
 
+static bool mr_holds(const struct sn_mr *mr, uint64_t va, uint64_t len)
+{
+	return va >= mr->iova && len <= mr->length && va - mr->iova <= mr->length - len;
+}
+
 /* IBA 10.6.3: key, protection domain, rights and bounds, all of them. */
 static struct sn_mr *mr_permitted(struct sn_dev *dev, uint32_t key, uint32_t pdn, uint64_t va,
 				  uint64_t len, uint32_t access)
@@ -51,9 +56,7 @@ static struct sn_mr *mr_permitted(struct sn_dev *dev, uint32_t key, uint32_t pdn
 
 	if (!mr || mr->free || !pd_matches(dev, mr, pdn) || (mr->access & access) != access)
 		return NULL;
-	if (va < mr->iova || len > mr->length || va - mr->iova > mr->length - len)
-		return NULL;
-	return mr;
+	return mr_holds(mr, va, len) ? mr : NULL;
 }
 
 static uint64_t mr_at(struct sn_dev *dev, struct sn_mr *mr, uint64_t va, uint64_t len,
@@ -261,10 +264,7 @@ static int prefetch_check(const struct sn_mr *mr, uint32_t pdn, const struct ibv
 		return -ENOENT;
 	if (mr->pdn != pdn || (writes && !(mr->access & IBV_ACCESS_LOCAL_WRITE)))
 		return -EPERM;
-	if (sge->addr < mr->iova || sge->length > mr->length ||
-	    sge->addr - mr->iova > mr->length - sge->length)
-		return -EFAULT;
-	return 0;
+	return mr_holds(mr, sge->addr, sge->length) ? 0 : -EFAULT;
 }
 
 int sn_mr_prefetch(struct sn_dev *dev, uint32_t pdn, const struct ibv_sge *sge, bool writes)

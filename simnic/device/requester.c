@@ -247,13 +247,6 @@ static void pkt_headers(const struct sn_qp *qp, struct sn_pkt *pkt, const struct
 	pkt->solicited = !!(wqe->fm_ce_se & MLX5_WQE_CTRL_SOLICITED);
 }
 
-static void copy_inline(struct sn_pkt *pkt, const struct iovec *iov, int n)
-{
-	SN_ASSERT(pkt->length <= sizeof(pkt->data));
-	sn_copy_out(pkt->data, iov, (uint32_t)n, pkt->length);
-	pkt->n_inline = (uint32_t)pkt->length;
-}
-
 /* The receiver pulls long payload itself; it needs our own addresses. */
 static int list_payload(struct sn_pkt *pkt, const struct iovec *iov, int n)
 {
@@ -292,12 +285,8 @@ static int pkt_payload(struct sn_qp *qp, struct sn_pkt *pkt, const struct sn_wqe
 	sn_posted_push_under(qp->dev, iov, (uint32_t)n);
 	if (pkt->flags & SN_PKT_F_PIECE)
 		return list_payload(pkt, iov, n);
-	if (leaves_whole(qp, pkt))
+	if (leaves_whole(qp, pkt) || wqe->length <= SN_PKT_INLINE)
 		return sn_stage_put(pkt, iov, (uint32_t)n, wqe->length);
-	if (wqe->length <= SN_PKT_INLINE) {
-		copy_inline(pkt, iov, n);
-		return 0;
-	}
 	return list_payload(pkt, iov, n);
 }
 

@@ -5,6 +5,7 @@
 
 #include "simnic/device/cq.h"
 #include "simnic/device/dev.h"
+#include "simnic/device/device.h"
 #include "simnic/device/engine.h"
 #include "simnic/device/mr.h"
 #include "simnic/device/qp.h"

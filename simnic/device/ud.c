@@ -134,12 +134,16 @@ static void grh_ip6(uint8_t grh[SN_GRH_BYTES], const struct sn_pkt *pkt, const u
 	memcpy(grh + 24, dgid, 16);
 }
 
-static bool is_ip4(const struct sn_qp *qp, const struct sn_pkt *pkt)
+static bool is_mapped(const uint8_t gid[16])
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
 
-	return is_ethernet(qp) && !(pkt->flags & SN_PKT_F_ROCE_V1) &&
-	       !memcmp(pkt->sgid, mapped, sizeof(mapped));
+	return !memcmp(gid, mapped, sizeof(mapped));
+}
+
+static bool is_ip4(const struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	return is_ethernet(qp) && !(pkt->flags & SN_PKT_F_ROCE_V1) && is_mapped(pkt->sgid);
 }
 
 uint8_t sn_ud_sl(const struct sn_qp *qp, const struct sn_pkt *pkt)
@@ -154,9 +158,7 @@ uint8_t sn_ud_sl(const struct sn_qp *qp, const struct sn_pkt *pkt)
 /* Kinds of GIDs that do not talk to each other: mapped IPv4, link-local, others. */
 static int gid_kind(const uint8_t gid[16])
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	if (!memcmp(gid, mapped, sizeof(mapped)))
+	if (is_mapped(gid))
 		return 0;
 	return gid[0] == 0xfe && gid[1] == 0x80 ? 1 : 2;
 }

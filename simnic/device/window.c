@@ -49,14 +49,7 @@ int sn_window_alloc(struct sn_dev *dev, uint32_t pdn, bool type2, uint32_t *rkey
 
 int sn_window_free(struct sn_dev *dev, uint32_t rkey)
 {
-	struct sn_mr *window;
-
-	sn_lock();
-	window = sn_mr_of_index(dev, rkey);
-	if (window)
-		rkey = window->key; /* each bind changed it */
-	sn_unlock();
-	return window ? sn_mr_dereg(dev, rkey) : -EINVAL;
+	return sn_mr_dereg_index(dev, rkey >> 8) ? -EINVAL : 0; /* each bind changed the rest */
 }
 
 /* ---- requests ------------------------------------------------------------------------------- */

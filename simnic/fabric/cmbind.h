@@ -57,7 +57,7 @@ struct sn_cm_binds {
  * the port is another's, or the table is full; -EADDRINUSE: the port is another's at this address.
  */
 int sn_cm_bind(struct sn_fabric *fabric, struct sn_cm_want *want);
-/* True if no other binding is in the way of one that begins to listen. */
+/* 0, or -EADDRNOTAVAIL or -EADDRINUSE: a binding is in the way of one that begins to listen. */
 int sn_cm_bind_may_listen(struct sn_fabric *fabric, uint32_t slot);
 void sn_cm_bind_listens(struct sn_fabric *fabric, uint32_t slot, bool listens);
 void sn_cm_bind_release(struct sn_fabric *fabric, uint32_t slot);

@@ -129,7 +129,9 @@ static int file_room(int fd, const struct sn_fabric_config *config)
 	for (uint32_t i = 0; i < SN_LINES && !err; i++)
 		err = sn_room_take_fd(fd, offsetof(struct sn_fabric, line[i]),
 				      offsetof(struct sn_line, slot));
-	return err;
+	return err ? err
+		   : sn_room_take_fd(fd, offsetof(struct sn_fabric, cm),
+				     sizeof(struct sn_cm_binds));
 }
 
 static int file_create(const char *name, const struct sn_fabric_config *config,

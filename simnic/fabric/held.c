@@ -27,15 +27,8 @@ bool sn_held_wanted(const struct sn_nic *nic, const struct sn_pkt *pkt)
 /* Room for a slot that nobody has touched before. */
 static bool slot_make(struct sn_fabric *fabric, uint32_t slot)
 {
-	uint32_t n = atomic_load(&fabric->held_slots);
-
-	if (slot < n)
-		return true;
-	if (sn_room_take(fabric, &fabric->held[slot], sizeof(fabric->held[slot])))
-		return false;
-	while (n <= slot && !atomic_compare_exchange_strong(&fabric->held_slots, &n, slot + 1))
-		;
-	return true;
+	return !sn_room_grow(fabric, &fabric->held_slots, slot, &fabric->held[slot],
+			     sizeof(fabric->held[slot]));
 }
 
 struct sn_held *sn_held_begin(struct sn_fabric *fabric, uint32_t proc)

@@ -16,6 +16,7 @@
 
 #include "simnic/fabric/check.h"
 #include "simnic/fabric/fabric.h"
+#include "simnic/fabric/fd.h"
 #include "simnic/fabric/held.h"
 #include "simnic/fabric/inbox.h"
 #include "simnic/fabric/nic.h"
@@ -36,7 +37,7 @@ static char stat_read(const char *path, unsigned long long *start)
 	if (fd < 0)
 		return 'X';
 	n = read(fd, buf, sizeof(buf) - 1);
-	close(fd);
+	sn_fd_close(fd);
 	if (n <= 0)
 		return 'X';
 	buf[n] = '\0';
@@ -215,22 +216,6 @@ static void slot_begin(struct sn_proc *proc, uint32_t host)
 	atomic_store(&proc->start_time, process_start_time(getpid()));
 }
 
-/* Room for the slot, whose page nobody has touched before. */
-static int slot_make(struct sn_fabric *fabric, uint32_t slot)
-{
-	uint32_t n = atomic_load(&fabric->proc_slots);
-	int err;
-
-	if (slot < n)
-		return 0;
-	err = sn_room_take(fabric, &fabric->proc[slot], sizeof(fabric->proc[slot]));
-	if (err)
-		return err;
-	while (n <= slot && !atomic_compare_exchange_strong(&fabric->proc_slots, &n, slot + 1))
-		;
-	return 0;
-}
-
 int sn_proc_attach(struct sn_fabric *fabric, uint32_t host)
 {
 	int err;
@@ -239,7 +224,8 @@ int sn_proc_attach(struct sn_fabric *fabric, uint32_t host)
 	for (uint32_t slot = 0; slot < SN_MAX_PROCS; slot++) {
 		int32_t nobody = 0;
 
-		err = slot_make(fabric, slot);
+		err = sn_room_grow(fabric, &fabric->proc_slots, slot, &fabric->proc[slot],
+				   sizeof(fabric->proc[slot]));
 		if (err)
 			return err;
 		if (!atomic_compare_exchange_strong(&fabric->proc[slot].pid, &nobody, getpid()))

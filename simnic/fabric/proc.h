@@ -36,8 +36,7 @@ struct sn_proc {
 
 /*
  * Takes a slot for this process (reaping slots of dead ones); returns its number. -EUSERS: all are
- * taken. -ENOSPC: /dev/shm has no room. -EXDEV: processes of another pid namespace are there, whose
- * memory cannot be read from here.
+ * taken. -ENOSPC: /dev/shm has no room.
  */
 int sn_proc_attach(struct sn_fabric *fabric, uint32_t host);
 /* Makes the calling process the one in which the slot's device runs from now on. */

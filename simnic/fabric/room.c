@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "simnic/fabric/fabric.h"
+#include "simnic/fabric/fd.h"
 #include "simnic/fabric/room.h"
 
 int sn_room_take_fd(int fd, size_t offset, size_t bytes)
@@ -28,6 +29,22 @@ int sn_room_take(const struct sn_fabric *fabric, const void *at, size_t bytes)
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -errno;
 	err = sn_room_take_fd(fd, offset, bytes);
-	close(fd);
+	sn_fd_close(fd);
 	return err;
+}
+
+int sn_room_grow(const struct sn_fabric *fabric, _Atomic uint32_t *n_slots, uint32_t slot,
+		 const void *at, size_t bytes)
+{
+	uint32_t n = atomic_load(n_slots);
+	int err;
+
+	if (slot < n)
+		return 0;
+	err = sn_room_take(fabric, at, bytes);
+	if (err)
+		return err;
+	while (n <= slot && !atomic_compare_exchange_strong(n_slots, &n, slot + 1))
+		;
+	return 0;
 }

@@ -12,14 +12,6 @@
 #include "simnic/host/gate.h"
 #include "simnic/host/uverbs.h"
 
-static bool gid_known(const struct sn_ctx *ctx, const struct ib_uverbs_global_route *grh)
-{
-	int host, nic;
-
-	return !sn_fabric_find_gid(sn_host_fabric(), grh->dgid,
-				   sn_nic_vlan_at(ctx->nic, grh->sgid_index), &host, &nic);
-}
-
 static int ah_check(const struct sn_ctx *ctx, const struct ib_uverbs_ah_attr *attr)
 {
 	if (attr->port_num != 1)
@@ -29,7 +21,8 @@ static int ah_check(const struct sn_ctx *ctx, const struct ib_uverbs_ah_attr *at
 	if (!sn_gid_index_ok(ctx, attr->grh.sgid_index))
 		return -EINVAL;
 	/* A kernel finds no route, or no neighbour that answers. */
-	if (ctx->nic->link_layer == SN_LINK_ETH && !gid_known(ctx, &attr->grh))
+	if (ctx->nic->link_layer == SN_LINK_ETH &&
+	    !sn_gid_known(ctx, attr->grh.dgid, attr->grh.sgid_index))
 		return -EHOSTUNREACH;
 	return 0;
 }

@@ -268,6 +268,14 @@ bool sn_gid_index_ok(const struct sn_ctx *ctx, uint32_t index)
 	return index < SN_MAX_GIDS && atomic_load(&ctx->nic->gid_type[index]) != SN_GID_NONE;
 }
 
+bool sn_gid_known(const struct sn_ctx *ctx, const uint8_t dgid[16], uint32_t sgid_index)
+{
+	int host, nic;
+
+	return !sn_fabric_find_gid(sn_host_fabric(), dgid, sn_nic_vlan_at(ctx->nic, sgid_index),
+				   &host, &nic);
+}
+
 /* false: the entry is empty. */
 static bool gid_fill(const struct sn_ctx *ctx, uint32_t index, struct ib_uverbs_gid_entry *entry)
 {

@@ -9,7 +9,7 @@
 
 struct sn_ctx;
 
-/* Waits where the switch is on. The context has no descriptor any more; no lock held. */
+/* Waits where the switch is on. No lock held. */
 void sn_last_close(const struct sn_ctx *ctx);
 
 #endif

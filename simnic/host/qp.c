@@ -231,14 +231,9 @@ static int path_check(const struct sn_ctx *ctx, const struct ib_uverbs_modify_qp
  */
 static int route_check(const struct sn_ctx *ctx, const struct ib_uverbs_modify_qp *cmd)
 {
-	int host, nic;
-
 	if (!(cmd->attr_mask & IBV_QP_AV) || ctx->nic->link_layer != SN_LINK_ETH)
 		return 0;
-	return sn_fabric_find_gid(sn_host_fabric(), cmd->dest.dgid,
-				  sn_nic_vlan_at(ctx->nic, cmd->dest.sgid_index), &host, &nic)
-		       ? -ETIMEDOUT
-		       : 0;
+	return sn_gid_known(ctx, cmd->dest.dgid, cmd->dest.sgid_index) ? 0 : -ETIMEDOUT;
 }
 
 static int modify_alive(const struct sn_req *req, struct sn_obj *qp,

@@ -85,6 +85,8 @@ void sn_qp_modify_wait(const struct sn_req *req, struct sn_wait *wait);
 /* device.c. A doorbell page that the library asks for by mapping it; takes the context's lock. */
 int sn_dyn_uar_add(struct sn_ctx *ctx, uint32_t index, off_t *offset);
 bool sn_gid_index_ok(const struct sn_ctx *ctx, uint32_t index); /* there is an entry */
+/* Has somebody that GID in the entry's VLAN? On Ethernet. */
+bool sn_gid_known(const struct sn_ctx *ctx, const uint8_t dgid[16], uint32_t sgid_index);
 /* mr.c. Unpins the memory of a region of any type that goes. */
 void sn_mr_unpin(const struct sn_obj *obj);
 /* mr.c. Registers the memory at cmd->start, as obj. */
