@@ -156,7 +156,6 @@ int sn_bridge_new(const struct sn_bridge_config *config, struct sn_bridge **out)
 		return -ENOMEM;
 	bridge->config = *config;
 	bridge->config.fabric = process.name;
-	bridge->fabric = process.fabric;
 	bridge->nic = &process.fabric->nic[config->host][config->nic];
 	keep_gids(bridge);
 	err = open_dev(bridge);
@@ -202,9 +201,7 @@ void sn_bridge_port(const struct sn_bridge *bridge, struct sn_bridge_port *port)
 		.up = atomic_load(&nic->port_up),
 		.ethernet = is_ethernet(bridge),
 		.lid = nic->lid,
-		.mtu = atomic_load(&nic->mtu),
 		.node_guid = nic->node_guid,
-		.pkeys = sn_nic_pkeys(nic),
 	};
 }
 

@@ -73,9 +73,7 @@ void sn_bridge_stop(struct sn_bridge *bridge, bool stop);
 struct sn_bridge_port {
 	bool up, ethernet;
 	uint16_t lid;
-	uint32_t mtu; /* enum ibv_mtu */
 	uint64_t node_guid;
-	uint32_t pkeys; /* length of the P_Key table */
 };
 void sn_bridge_port(const struct sn_bridge *bridge, struct sn_bridge_port *port);
 /* Entries of the NIC's tables; an empty or unknown entry is zero. */
@@ -195,6 +193,13 @@ struct sn_bridge_qp {
 	uint32_t cs_req, cs_res; /* scatter to CQE, as the QPC has it; 0: none */
 	uint32_t source_qpn;	 /* deth_sqpn: the number that datagrams come from; 0: its own */
 };
+/* Bytes of both rings. */
+static inline uint64_t sn_bridge_ring_bytes(const struct sn_bridge_qp *qp)
+{
+	return (qp->has_rq ? 1ull << (qp->log_rq + qp->log_rq_stride) : 0) +
+	       (qp->has_sq ? 64ull << qp->log_sq : 0);
+}
+
 int sn_bridge_qp_create(struct sn_bridge *bridge, const struct sn_bridge_qp *qp, uint32_t *qpn);
 int sn_bridge_qp_destroy(struct sn_bridge *bridge, uint32_t qpn);
 

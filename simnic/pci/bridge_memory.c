@@ -28,8 +28,7 @@ struct run {
 	uint64_t guest, bytes;
 };
 
-static bool is_sane(const struct sn_bridge *bridge, const struct sn_bridge_pages *pages,
-		    uint64_t bytes)
+static bool is_sane(const struct sn_bridge_pages *pages, uint64_t bytes)
 {
 	uint64_t each;
 
@@ -99,19 +98,20 @@ void *sn_bridge_map(struct sn_bridge *bridge, const struct sn_bridge_pages *page
 	struct run first;
 	uint8_t *base;
 
-	if (!is_sane(bridge, pages, bytes)) {
+	if (!is_sane(pages, bytes)) {
 		errno = EINVAL;
 		return NULL;
 	}
 	span.from = pages->offset & ~(uint64_t)(PAGE - 1);
 	span.to = (pages->offset + bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1);
 	first = run_at(pages, span.from, span.to);
-	if (first.bytes == span.to - span.from)
-		base = (uint8_t *)sn_bridge_at(bridge, first.guest, first.bytes);
-	else
+	if (first.bytes < span.to - span.from) {
 		base = map_span(bridge, pages, span);
-	if (!base && first.bytes == span.to - span.from)
-		errno = EINVAL;
+	} else {
+		base = (uint8_t *)sn_bridge_at(bridge, first.guest, first.bytes);
+		if (!base)
+			errno = EINVAL;
+	}
 	return base ? base + pages->offset % PAGE : NULL;
 }
 

@@ -11,6 +11,9 @@ enum sn_bridge_type { SN_BRIDGE_IS_CQ, SN_BRIDGE_IS_SRQ, SN_BRIDGE_IS_QP, SN_BRI
 #define SN_BRIDGE_TYPES	  4
 #define SN_BRIDGE_BUCKETS 256
 
+#define SN_BRIDGE_RECORD_BYTES 8  /* of a doorbell record */
+#define SN_BRIDGE_MAX_LOG_WQES 15 /* of a ring */
+
 /* An object of the driver. Its address is the engine's user_handle of it. */
 struct sn_bridge_object {
 	struct sn_bridge_object *next; /* in its bucket */
@@ -32,7 +35,6 @@ struct sn_bridge_object {
 
 struct sn_bridge {
 	struct sn_bridge_config config;
-	struct sn_fabric *fabric;
 	struct sn_nic *nic;
 	struct sn_dev *dev;
 	uint32_t gid_type[SN_MAX_GIDS]; /* of the NIC's own table, to be put back */

@@ -7,10 +7,7 @@
 
 #include "simnic/pci/bridge_own.h"
 
-#define WQEBB_SHIFT  6
-#define RECORD_BYTES 8
-#define MAX_LOG_WQES 15
-#define QP1	     1
+#define QP1 1
 
 /* The engine's type of a transport, or -EOPNOTSUPP. */
 static int type_of(enum sn_bridge_transport transport)
@@ -28,13 +25,8 @@ static int type_of(enum sn_bridge_transport transport)
 
 static bool qp_is_sane(const struct sn_bridge_qp *qp)
 {
-	return qp->log_sq <= MAX_LOG_WQES && qp->log_rq <= MAX_LOG_WQES && qp->log_rq_stride <= 12;
-}
-
-static uint64_t ring_bytes(const struct sn_bridge_qp *qp)
-{
-	return (qp->has_rq ? 1ull << (qp->log_rq + qp->log_rq_stride) : 0) +
-	       (qp->has_sq ? 1ull << (qp->log_sq + WQEBB_SHIFT) : 0);
+	return qp->log_sq <= SN_BRIDGE_MAX_LOG_WQES && qp->log_rq <= SN_BRIDGE_MAX_LOG_WQES &&
+	       qp->log_rq_stride <= 12;
 }
 
 /* Finds the queues that the QP names. */
@@ -80,12 +72,12 @@ int sn_bridge_qp_create(struct sn_bridge *bridge, const struct sn_bridge_qp *qp,
 	struct sn_bridge_object *object;
 	int err = type_of(qp->transport) < 0 ? -EOPNOTSUPP : find_queues(bridge, qp, &attr);
 
-	attr.db = sn_bridge_at(bridge, qp->record, RECORD_BYTES);
+	attr.db = sn_bridge_at(bridge, qp->record, SN_BRIDGE_RECORD_BYTES);
 	if (!err && (!qp_is_sane(qp) || !attr.db))
 		err = -EINVAL;
 	if (err)
 		return err;
-	object = sn_bridge_make(bridge, SN_BRIDGE_IS_QP, &qp->pages, ring_bytes(qp));
+	object = sn_bridge_make(bridge, SN_BRIDGE_IS_QP, &qp->pages, sn_bridge_ring_bytes(qp));
 	if (!object)
 		return -errno;
 	object->transport = qp->transport;

@@ -4,9 +4,7 @@
 
 #include "simnic/pci/bridge_own.h"
 
-#define RECORD_BYTES 8
 #define MAX_LOG_CQES 22
-#define MAX_LOG_WQES 15
 
 /* ---- completion queues ---------------------------------------------------------------------- */
 
@@ -22,7 +20,7 @@ static uint64_t cq_bytes(const struct sn_bridge_cq *cq)
 
 int sn_bridge_cq_create(struct sn_bridge *bridge, const struct sn_bridge_cq *cq, uint32_t *cqn)
 {
-	uint64_t record = sn_bridge_at(bridge, cq->record, RECORD_BYTES);
+	uint64_t record = sn_bridge_at(bridge, cq->record, SN_BRIDGE_RECORD_BYTES);
 	struct sn_bridge_object *object;
 	int err;
 
@@ -103,11 +101,11 @@ int sn_bridge_cq_query(struct sn_bridge *bridge, uint32_t cqn, struct sn_bridge_
 
 int sn_bridge_srq_create(struct sn_bridge *bridge, const struct sn_bridge_srq *srq, uint32_t *srqn)
 {
-	uint64_t record = sn_bridge_at(bridge, srq->record, RECORD_BYTES);
+	uint64_t record = sn_bridge_at(bridge, srq->record, SN_BRIDGE_RECORD_BYTES);
 	struct sn_bridge_object *object;
 	int err;
 
-	if (srq->log_size > MAX_LOG_WQES || srq->log_stride > 12 || !record)
+	if (srq->log_size > SN_BRIDGE_MAX_LOG_WQES || srq->log_stride > 12 || !record)
 		return -EINVAL;
 	object = sn_bridge_make(bridge, SN_BRIDGE_IS_SRQ, &srq->pages,
 				1ull << (srq->log_size + srq->log_stride));

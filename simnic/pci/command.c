@@ -131,12 +131,11 @@ static void write_output(struct sn_pci *pci, const struct entry *entry,
 	}
 }
 
-static uint8_t execute(struct sn_pci *pci, struct sn_command *cmd)
+static void execute(struct sn_pci *pci, struct sn_command *cmd)
 {
 	uint8_t status;
 
 	cmd->opcode = sn_load32(cmd->in) >> 16;
-	cmd->uid = sn_load32(cmd->in);
 	cmd->op_mod = sn_load32(cmd->in + 4);
 	cmd->row = sn_opcode_find(cmd->opcode);
 	status = cmd->row ? cmd->row->handler(pci, cmd) : SN_BAD_OPCODE;
@@ -147,7 +146,6 @@ static uint8_t execute(struct sn_pci *pci, struct sn_command *cmd)
 	sn_pci_say(pci, "%s 0x%x op_mod %x, %u bytes in, %u out: status %x",
 		   cmd->row ? cmd->row->name : "unknown", cmd->opcode, cmd->op_mod, cmd->in_bytes,
 		   cmd->out_bytes, status);
-	return status;
 }
 
 /*

@@ -17,15 +17,10 @@ enum sn_status {
 	SN_OK = 0x00,
 	SN_BAD_OPCODE = 0x02,
 	SN_BAD_PARAM = 0x03,
-	SN_BAD_SYSTEM_STATE = 0x04,
 	SN_BAD_RESOURCE = 0x05,
 	SN_RESOURCE_BUSY = 0x06,
-	SN_EXCEEDS_LIMIT = 0x08,
-	SN_BAD_RESOURCE_STATE = 0x09,
 	SN_BAD_INDEX = 0x0a,
 	SN_NO_RESOURCES = 0x0f,
-	SN_BAD_QP_STATE = 0x10,
-	SN_BAD_SIZE = 0x40,
 	SN_BAD_INPUT_LENGTH = 0x50,
 	SN_BAD_OUTPUT_LENGTH = 0x51,
 };
@@ -33,7 +28,7 @@ enum sn_status {
 struct sn_opcode;
 
 struct sn_command {
-	uint16_t opcode, op_mod, uid;
+	uint16_t opcode, op_mod;
 	const struct sn_opcode *row; /* of the table; NULL: no such command */
 	/*
 	 * Both are longer than said, by the longest fixed layout: handlers need not check before

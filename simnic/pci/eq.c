@@ -82,22 +82,21 @@ bool sn_eq_has_type(const struct sn_pci *pci, uint8_t type)
 	return eqn_of_type(pci, type) != 0;
 }
 
-bool sn_eq_tell_type(struct sn_pci *pci, uint8_t type, uint8_t subtype,
+void sn_eq_tell_type(struct sn_pci *pci, uint8_t type, uint8_t subtype,
 		     const uint8_t data[SN_EVENT_BYTES])
 {
 	uint32_t eqn = eqn_of_type(pci, type);
 
 	if (eqn)
 		sn_eq_tell(pci, eqn, type, subtype, data);
-	return eqn != 0;
 }
 
-bool sn_eq_tell_object(struct sn_pci *pci, uint8_t type, uint32_t number)
+void sn_eq_tell_object(struct sn_pci *pci, uint8_t type, uint32_t number)
 {
 	uint8_t data[SN_EVENT_BYTES] = { 0 };
 
 	sn_store32(data + SN_EVENT_BYTES - 4, number);
-	return sn_eq_tell_type(pci, type, 0, data);
+	sn_eq_tell_type(pci, type, 0, data);
 }
 
 void sn_eq_tell_port(struct sn_pci *pci, enum sn_port_event event)
@@ -105,6 +104,12 @@ void sn_eq_tell_port(struct sn_pci *pci, enum sn_port_event event)
 	uint8_t data[SN_EVENT_BYTES] = { [8] = 1 << 4 }; /* port 1 */
 
 	sn_eq_tell_type(pci, SN_EVENT_PORT_CHANGE, event, data);
+}
+
+void sn_eq_port(struct sn_pci *pci, bool up)
+{
+	pci->port.up = up;
+	sn_eq_tell_port(pci, up ? SN_PORT_ACTIVE : SN_PORT_DOWN);
 }
 
 void sn_eq_doorbell(struct sn_pci *pci, uint32_t eqn, uint32_t consumed, bool arm)

@@ -13,30 +13,20 @@
 #define SN_EQS	       64u /* number 0 is none */
 #define SN_EVENT_BYTES 28u /* data of an event */
 
-/* Types of events, as the PRM numbers them. */
+/* Types of events, as the PRM numbers them; those of objects are enum sn_bridge_event. */
 enum sn_event_type {
 	SN_EVENT_COMPLETION = 0x00,
-	SN_EVENT_COMM_ESTABLISHED = 0x02,
-	SN_EVENT_SQ_DRAINED = 0x03,
-	SN_EVENT_CQ_ERROR = 0x04,
 	SN_EVENT_QP_FATAL = 0x05,
 	SN_EVENT_PORT_CHANGE = 0x09,
 	SN_EVENT_COMMAND = 0x0a,
-	SN_EVENT_QP_REQUEST_ERROR = 0x10,
-	SN_EVENT_QP_ACCESS_ERROR = 0x11,
-	SN_EVENT_SRQ_FATAL = 0x12,
-	SN_EVENT_LAST_WQE = 0x13,
-	SN_EVENT_SRQ_LIMIT = 0x14,
 };
 
 /* Subtypes of SN_EVENT_PORT_CHANGE. */
 enum sn_port_event {
 	SN_PORT_DOWN = 1,
 	SN_PORT_ACTIVE = 4,
-	SN_PORT_LID = 6,
 	SN_PORT_PKEY = 7,
 	SN_PORT_GUID = 8,
-	SN_PORT_REREGISTER = 9,
 };
 
 struct sn_eq {
@@ -59,13 +49,15 @@ struct sn_pci;
 /* Tells one EQ. A number that is no EQ's is ignored: the EQ may be gone. */
 void sn_eq_tell(struct sn_pci *pci, uint32_t eqn, uint8_t type, uint8_t subtype,
 		const uint8_t data[SN_EVENT_BYTES]);
-/* Tells the EQ that was made for events of this type; false: there is none. */
-bool sn_eq_tell_type(struct sn_pci *pci, uint8_t type, uint8_t subtype,
+/* Tells the EQ that was made for events of this type, if there is one. */
+void sn_eq_tell_type(struct sn_pci *pci, uint8_t type, uint8_t subtype,
 		     const uint8_t data[SN_EVENT_BYTES]);
 bool sn_eq_has_type(const struct sn_pci *pci, uint8_t type);
 /* An event of one object: its number, in the last word of the data. */
-bool sn_eq_tell_object(struct sn_pci *pci, uint8_t type, uint32_t number);
+void sn_eq_tell_object(struct sn_pci *pci, uint8_t type, uint32_t number);
 void sn_eq_tell_port(struct sn_pci *pci, enum sn_port_event event);
+/* The port has come up or gone down: sets and tells it. */
+void sn_eq_port(struct sn_pci *pci, bool up);
 /* The driver's doorbell: its consumer counter, and whether it wants an interrupt. */
 void sn_eq_doorbell(struct sn_pci *pci, uint32_t eqn, uint32_t consumed, bool arm);
 void sn_eq_forget_all(struct sn_pci *pci);

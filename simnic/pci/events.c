@@ -96,18 +96,12 @@ static void tell_completion(struct sn_pci *pci, const struct event *event)
 	sn_eq_tell(pci, event->user, SN_EVENT_COMPLETION, 0, data);
 }
 
-static void tell_port(struct sn_pci *pci, bool up)
-{
-	pci->port.up = up;
-	sn_eq_tell_port(pci, up ? SN_PORT_ACTIVE : SN_PORT_DOWN);
-}
-
 static void deliver(struct sn_pci *pci, const struct event *event)
 {
 	switch (event->event) {
 	case SN_BRIDGE_COMPLETION: tell_completion(pci, event); break;
-	case SN_BRIDGE_PORT_UP: tell_port(pci, true); break;
-	case SN_BRIDGE_PORT_DOWN: tell_port(pci, false); break;
+	case SN_BRIDGE_PORT_UP: sn_eq_port(pci, true); break;
+	case SN_BRIDGE_PORT_DOWN: sn_eq_port(pci, false); break;
 	case SN_BRIDGE_GIDS_CHANGED: sn_eq_tell_port(pci, SN_PORT_GUID); break;
 	case SN_BRIDGE_PKEYS_CHANGED: sn_eq_tell_port(pci, SN_PORT_PKEY); break;
 	case SN_BRIDGE_FATAL: sn_pci_fault(pci, "fatal"); break;

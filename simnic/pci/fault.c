@@ -12,20 +12,14 @@ enum number { NONE, OPTIONAL, WANTED };
 /* States of the interface that the driver reads; "disabled". */
 enum { DISABLED = 1, ANY_SYNDROME = 1 };
 
-static void port(struct sn_pci *pci, bool up)
-{
-	pci->port.up = up;
-	sn_eq_tell_port(pci, up ? SN_PORT_ACTIVE : SN_PORT_DOWN);
-}
-
 static void port_down(struct sn_pci *pci, uint32_t number)
 {
-	port(pci, false);
+	sn_eq_port(pci, false);
 }
 
 static void port_up(struct sn_pci *pci, uint32_t number)
 {
-	port(pci, true);
+	sn_eq_port(pci, true);
 }
 
 static void syndrome(struct sn_pci *pci, uint32_t number)

@@ -82,8 +82,11 @@ static void forget_data(struct sn_pci *pci)
 {
 	int error = pci->bridge ? sn_bridge_reset(pci->bridge) : 0;
 
-	if (error)
-		sn_pci_say(pci, "the data path cannot be reset: %d", error);
+	if (error) {
+		sn_pci_say(pci, "the data path cannot be reset, and is gone: %d", error);
+		sn_bridge_free(pci->bridge);
+		pci->bridge = NULL;
+	}
 	sn_events_forget(pci->events);
 	pci->driver_key = 0;
 	sn_pci_update_data(pci);

@@ -8,7 +8,7 @@
 
 /* How a QP receives, in its context. */
 enum { OWN_RING = 0, FROM_SRQ = 1 };
-enum { LOG_SEGMENT = 4, LOG_WQEBB = 6, GID = 16 };
+enum { LOG_SEGMENT = 4, GID = 16 };
 
 static void read_rings(const uint8_t *qpc, struct sn_bridge_qp *qp)
 {
@@ -36,12 +36,6 @@ static void read_context(const uint8_t *qpc, struct sn_bridge_qp *qp)
 	read_rings(qpc, qp);
 }
 
-static uint64_t ring_bytes(const struct sn_bridge_qp *qp)
-{
-	return (qp->has_rq ? 1ull << (qp->log_rq + qp->log_rq_stride) : 0) +
-	       (qp->has_sq ? 1ull << (qp->log_sq + LOG_WQEBB) : 0);
-}
-
 uint8_t sn_create_qp(struct sn_pci *pci, struct sn_command *cmd)
 {
 	const uint8_t *qpc = SN_AT(create_qp_in, cmd->in, qpc);
@@ -58,7 +52,7 @@ uint8_t sn_create_qp(struct sn_pci *pci, struct sn_command *cmd)
 	if (!pci->bridge)
 		return SN_NO_RESOURCES;
 	read_context(qpc, &qp);
-	ring.bytes = ring_bytes(&qp);
+	ring.bytes = sn_bridge_ring_bytes(&qp);
 	status = sn_data_pages(cmd, &ring, &pas, &qp.pages);
 	if (!status)
 		status = sn_data_status(sn_bridge_qp_create(pci->bridge, &qp, &qpn));
