@@ -14,8 +14,7 @@ HOLD_S = 5      # of a fault that ends by a word
 def verify(rig, shift):
     """Both ends on the case's NIC, whose queue pairs talk to each other. No atomics: of unknown fate, one ends its connection."""
     v = Verify(rig, shift, rig.seed, QPS, "abce", timeout=14, nic=lambda end: rig.nic.name)
-    if shift:
-        rig.await_protected(2 * QPS, v.ends)
+    rig.await_protected(2 * QPS, v.ends)
     v.moves_on()
     return v
 

@@ -9,7 +9,6 @@ import typing
 
 from shiftlab.guest import rig as guest_rig
 from shiftlab.guest.cases import Failed, check
-from shiftlab.lab import wait_for
 
 CLASS = "/sys/class/infiniband"
 PCI = "/sys/bus/pci/devices"
@@ -64,17 +63,13 @@ class Rig(guest_rig.Rig):
     def start(self, argv, name, shift, stdin):
         argv, env = [str(a) for a in argv], self.env()
         if shift:
-            env["SHIFT_RUN_DIR"] = os.path.join(self.folder, "run")
-            env["SHIFT_STATS"] = os.path.join(self.folder, "stats-" + name)
-            env["SHIFT_LOG_FILE"] = os.path.join(self.folder, f"shift-{name}.log")
-            argv = shift.apply(self, argv, env)
+            argv = self.under_shift(name, argv, env, shift)
         return self.launch(name, argv, env, stdin)
 
     def pair(self, server, client, shift=None, stdin=False):
         """A server and its client, both running, on the one host that there is."""
         s = self.start(server, "server", shift, stdin)
-        wait_for("listening of the server", lambda: s.listens() or not s.running(), guest_rig.START_S)
-        check(s.running(), f"the server ended with {s.process.returncode} before its client came: {s.tail(3)}")
+        self.await_listening(s)
         return s, self.start(client, "client", shift, stdin)
 
     # ---- faults ---------------------------------------------------------------------------

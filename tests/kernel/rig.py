@@ -143,10 +143,7 @@ class Rig(guest_rig.Rig):
             full["LD_PRELOAD"] = ":".join(filter(None, (full.get("LD_PRELOAD"), shim)))
         if shift:
             full.setdefault("SHIFT_BACKUP", self.fabric.backup(end) if self.fabric else BACKUPS[end])
-            full.setdefault("SHIFT_RUN_DIR", os.path.join(self.folder, "run"))
-            full.setdefault("SHIFT_STATS", os.path.join(self.folder, "stats-" + name))
-            full.setdefault("SHIFT_LOG_FILE", os.path.join(self.folder, f"shift-{name}.log"))
-            argv = shift.apply(self, argv, full)
+            argv = self.under_shift(name, argv, full, shift)
         if self.fabric:
             argv = self.fabric.place(end, argv, full)
         return self.launch(name, argv, full, stdin)
@@ -157,12 +154,9 @@ class Rig(guest_rig.Rig):
 
     def await_server(self, program, cm=False):
         if cm:
-            wait_for(f"listening of {program.name}",
-                     lambda: self.listens_cm(program) or not program.running(), START_S, 0.3)
+            self.await_listening(program, self.listens_cm, 0.3)
         else:
-            wait_for(f"listening of {program.name}", lambda: program.listens() or not program.running(), START_S)
-        check(program.running(), f"{program.name} ended with {program.process.returncode} before its client came: "
-                                 + program.tail(3))
+            self.await_listening(program)
 
     def pair(self, server, client, cm=False, **kw):
         """A server and its client, both running; names: "server" and "client"."""

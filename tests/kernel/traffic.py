@@ -93,7 +93,7 @@ class Verify(GuestVerify):
     """On the rails."""
 
     def __init__(self, rig, shift=None, seed=1, qps=5, patterns="abcde", timeout=15, stuck=40, nic=device, gid=GID):
-        super().__init__(rig, shift, seed, qps, patterns, timeout, stuck, nic, gid)
+        super().__init__(rig, shift, seed, qps, patterns, timeout, stuck, nic=nic, gid=gid)
 
 
 def verify(rig, shift=None):

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "simnic/fabric/line.h"
+#include "tests/lib/simnic_checks.h"
 #include "tests/lib/simnic_rig.h"
 
 #define ALL_ACCESS                                                                                 \
@@ -80,13 +81,6 @@ static int post_write(uint32_t length)
 	wr.wr.rdma.remote_addr = rig_peer.mem;
 	wr.wr.rdma.rkey = rig_peer.rkey;
 	return ibv_post_send(rig.qp, &wr, &bad);
-}
-
-static void expect_status(enum ibv_wc_status status)
-{
-	struct ibv_wc wc = { 0 };
-
-	assert_int_equal(rig_poll(&wc), status);
 }
 
 static void expect_nothing(void)

@@ -20,6 +20,7 @@
 #include <infiniband/mlx5dv.h>
 
 #include "tests/lib/fork.h"
+#include "tests/lib/simnic_checks.h"
 #include "tests/lib/simnic_rig.h"
 
 #define ALL_ACCESS                                                                                 \
@@ -82,28 +83,6 @@ static int post_recv(uint32_t offset, uint32_t length)
 	struct ibv_recv_wr wr = { .wr_id = 1000 + offset, .sg_list = &sge, .num_sge = 1 }, *bad;
 
 	return ibv_post_recv(rig.qp, &wr, &bad);
-}
-
-static void peer_recv(uint32_t offset, uint32_t length)
-{
-	assert_int_equal(
-		rig_order((struct rig_order){ .op = RIG_RECV, .a = offset, .b = length }).result,
-		0);
-}
-
-static void expect_peer_bytes(uint32_t offset, const void *bytes, size_t n)
-{
-	struct rig_reply reply = rig_order((struct rig_order){ .op = RIG_MEM_READ, .a = offset });
-
-	assert_int_equal(reply.result, 0);
-	assert_memory_equal(reply.bytes, bytes, n);
-}
-
-static void expect_status(enum ibv_wc_status status)
-{
-	struct ibv_wc wc = { 0 };
-
-	assert_int_equal(rig_poll(&wc), status);
 }
 
 static int peer_state(void)

@@ -37,7 +37,7 @@ def newest(folder, pattern):
 
 
 class Image:
-    """Kernel and initramfs with these modules, made in the folder of the packages in FOLDER/packages."""
+    """Kernel and initramfs with these modules, made in a folder out of the packages in its folder packages/."""
 
     def __init__(self, folder, modules):
         self.folder = folder

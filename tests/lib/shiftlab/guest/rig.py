@@ -75,6 +75,18 @@ class Rig:
         self.programs.append(program)
         return program
 
+    def under_shift(self, name, argv, env, shift):
+        """argv under SHIFT, whose files are the case's; what env has already stays."""
+        env.setdefault("SHIFT_RUN_DIR", os.path.join(self.folder, "run"))
+        env.setdefault("SHIFT_STATS", os.path.join(self.folder, "stats-" + name))
+        env.setdefault("SHIFT_LOG_FILE", os.path.join(self.folder, f"shift-{name}.log"))
+        return shift.apply(self, argv, env)
+
+    def await_listening(self, program, listens=Program.listens, step=0.02):
+        wait_for(f"listening of {program.name}", lambda: listens(program) or not program.running(), START_S, step)
+        check(program.running(), f"{program.name} ended with {program.process.returncode} before its client came: "
+                                 + program.tail(3))
+
     def ends_well(self, *programs, timeout=50):
         for p in programs:
             status = p.wait(timeout)
