@@ -19,6 +19,8 @@
 
 #define START_TRIES 2000
 #define PORT_TRIES  5
+#define SAID_MAX    4096
+#define SAID_TRIES  12000
 #define ARGS_MAX    48
 
 char *kv_test_dir(void)
@@ -58,22 +60,10 @@ int kv_test_free_port(void)
 	return ntohs(sin.sin_port);
 }
 
-static void redis_server_exec(int port, const char *dir, const char *const *more)
+static void server_exec(const char *const *argv)
 {
-	const char *argv[ARGS_MAX] = {
-		"redis-server", "--port", NULL,		  "--bind", "127.0.0.1", "--dir", dir,
-		"--save",	"",	  "--appendonly", "no"
-	};
-	char text[8];
-	int null, n = 11;
-
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	null = open("/dev/null", O_WRONLY);
-	dup2(null, STDOUT_FILENO);
-	snprintf(text, sizeof(text), "%d", port);
-	argv[2] = text;
-	for (; *more && n < ARGS_MAX - 1; more++)
-		argv[n++] = *more;
+	dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
 	execvp(argv[0], (char *const *)argv);
 	_exit(127);
 }
@@ -94,22 +84,40 @@ static int redis_server_wait(const struct redis_server *s)
 	return rc == -EACCES ? 0 : rc;
 }
 
-/* Somebody may take a free port between our look and the server's bind(). */
-void redis_server_start_with(struct redis_server *s, const char *dir, int port,
-			     const char *const *more)
+/*
+ * Starts argv, whose argument at port_at will be the port. Somebody may take a free port between
+ * our look and the server's bind().
+ */
+static void server_start(struct redis_server *s, int port, const char **argv, unsigned port_at)
 {
+	char text[8];
 	int rc = -1;
 
+	argv[port_at] = text;
 	for (int i = 0; rc && i < PORT_TRIES; i++) {
 		s->port = port ? port : kv_test_free_port();
 		snprintf(s->url, sizeof(s->url), "redis://127.0.0.1:%d", s->port);
+		snprintf(text, sizeof(text), "%d", s->port);
 		s->pid = fork();
 		assert_true(s->pid >= 0);
 		if (!s->pid)
-			redis_server_exec(s->port, dir, more);
+			server_exec(argv);
 		rc = redis_server_wait(s);
 	}
 	assert_int_equal(rc, 0);
+}
+
+void redis_server_start_with(struct redis_server *s, const char *dir, int port,
+			     const char *const *more)
+{
+	const char *argv[ARGS_MAX] = {
+		"redis-server", "--port", NULL,		  "--bind", "127.0.0.1", "--dir", dir,
+		"--save",	"",	  "--appendonly", "no"
+	};
+
+	for (int n = 11; *more && n < ARGS_MAX - 1; more++)
+		argv[n++] = *more;
+	server_start(s, port, argv, 2);
 }
 
 void redis_server_start(struct redis_server *s, const char *dir, int port, const char *password)
@@ -124,25 +132,8 @@ void redis_sentinel_start(struct redis_server *s, const char *dir, const char *c
 {
 	const char *argv[] = { "redis-server", conf, "--sentinel", "--port",	NULL,
 			       "--dir",	       dir,  "--bind",	   "127.0.0.1", NULL };
-	char text[8];
-	int rc = -1;
 
-	for (int i = 0; rc && i < PORT_TRIES; i++) {
-		s->port = kv_test_free_port();
-		snprintf(s->url, sizeof(s->url), "redis://127.0.0.1:%d", s->port);
-		snprintf(text, sizeof(text), "%d", s->port);
-		argv[4] = text;
-		s->pid = fork();
-		assert_true(s->pid >= 0);
-		if (!s->pid) {
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
-			execvp(argv[0], (char *const *)argv);
-			_exit(127);
-		}
-		rc = redis_server_wait(s);
-	}
-	assert_int_equal(rc, 0);
+	server_start(s, 0, argv, 4);
 }
 
 void redis_server_say(const struct redis_server *s, const char *command, char *said, size_t cap)
@@ -159,6 +150,19 @@ void redis_server_say(const struct redis_server *s, const char *command, char *s
 	assert_true(n > 0);
 	said[n] = '\0';
 	close(fd);
+}
+
+void redis_server_await(const struct redis_server *s, const char *command, const char *want)
+{
+	char said[SAID_MAX];
+
+	for (int n = 0; n < SAID_TRIES; n++) {
+		redis_server_say(s, command, said, sizeof(said));
+		if (strstr(said, want))
+			return;
+		usleep(5000);
+	}
+	fail_msg("%s: %s", command, said);
 }
 
 void redis_server_kill(struct redis_server *s)

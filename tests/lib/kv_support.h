@@ -46,6 +46,8 @@ void redis_server_kill(struct redis_server *s);
  * the server says, up to its first pause.
  */
 void redis_server_say(const struct redis_server *s, const char *command, char *said, size_t cap);
+/* Repeats a command until what the server says has @want in it; fails after a minute. */
+void redis_server_await(const struct redis_server *s, const char *command, const char *want);
 
 /* Batches of one operation; they return its result. */
 int kv_put(struct kv *kv, const char *key, const void *val, size_t len, unsigned lease_ms);

@@ -16,23 +16,16 @@
 #include "kvclient/kv.h"
 #include "tests/unit/kvclient/common.h"
 
-#define SERVERS	   4u /* the last one is a replica */
-#define MASTERS	   3u
-#define KEYS	   200u
 #define WAIT_TRIES 12000
-#define SAID_MAX   4096
+
+#define SERVERS	 4u /* the last one is a replica */
+#define MASTERS	 3u
+#define KEYS	 200u
+#define SAID_MAX 4096
 
 static struct redis_server server[SERVERS];
 static char id[SERVERS][41];
 static char *dir;
-
-static struct kv *open_kv(const char *url)
-{
-	struct kv *kv;
-
-	assert_int_equal(kv_open(url, KV_TEST_TIMEOUT_MS, &kv, NULL, 0), 0);
-	return kv;
-}
 
 static void expect_said(unsigned i, const char *command, const char *want)
 {
@@ -41,19 +34,6 @@ static void expect_said(unsigned i, const char *command, const char *want)
 	redis_server_say(&server[i], command, said, sizeof(said));
 	if (!strstr(said, want))
 		fail_msg("%s: %s", command, said);
-}
-
-static void await_said(unsigned i, const char *command, const char *want)
-{
-	char said[SAID_MAX];
-
-	for (int n = 0; n < WAIT_TRIES; n++) {
-		redis_server_say(&server[i], command, said, sizeof(said));
-		if (strstr(said, want))
-			return;
-		usleep(5000);
-	}
-	fail_msg("%s: %s", command, said);
 }
 
 /* ---- a cluster ------------------------------------------------------------------------------ */
@@ -105,13 +85,13 @@ static void cluster_start(void)
 		expect_said(0, command, "OK");
 	}
 	for (unsigned i = 0; i < SERVERS; i++) {
-		await_said(i, "CLUSTER INFO", "cluster_known_nodes:4");
-		await_said(i, "CLUSTER INFO", "cluster_slots_ok:16384");
-		await_said(i, "CLUSTER INFO", "cluster_state:ok");
+		redis_server_await(&server[i], "CLUSTER INFO", "cluster_known_nodes:4");
+		redis_server_await(&server[i], "CLUSTER INFO", "cluster_slots_ok:16384");
+		redis_server_await(&server[i], "CLUSTER INFO", "cluster_state:ok");
 	}
 	snprintf(command, sizeof(command), "CLUSTER REPLICATE %s", id[1]);
 	expect_said(3, command, "OK");
-	await_said(3, "INFO replication", "master_link_status:up");
+	redis_server_await(&server[3], "INFO replication", "master_link_status:up");
 }
 
 /* ---- batches over all of it ----------------------------------------------------------------- */
@@ -162,7 +142,7 @@ static unsigned keys_at(unsigned i)
 
 static void keys_on_all_servers(void **state)
 {
-	struct kv *kv = open_kv(server[0].url), *other = open_kv(server[2].url);
+	struct kv *kv = kv_common_open(server[0].url), *other = kv_common_open(server[2].url);
 
 	expect_many(kv, KV_OP_PUT, 0);
 	for (unsigned i = 0; i < MASTERS; i++)
@@ -199,7 +179,7 @@ static void slot_says(unsigned i, const char *what)
 
 static void slot_moves(void **state)
 {
-	struct kv *kv = open_kv(server[0].url);
+	struct kv *kv = kv_common_open(server[0].url);
 	char what[64], buf[8];
 	size_t len;
 
@@ -225,7 +205,7 @@ static void slot_moves(void **state)
 /* "b" is in slot 3300, of the first server; "c" in 7365, of the second. */
 static void a_master_dies(void **state)
 {
-	struct kv *kv = open_kv(server[0].url);
+	struct kv *kv = kv_common_open(server[0].url);
 	int rc = -EIO;
 
 	assert_int_equal(kv_put(kv, "b", "1", 1, KV_TEST_LEASE_MS), 0);
@@ -240,7 +220,7 @@ static void a_master_dies(void **state)
 	}
 	if (rc)
 		fail_msg("%s", kv_last_error(kv));
-	await_said(3, "ROLE", "master");
+	redis_server_await(&server[3], "ROLE", "master");
 	expect_many(kv, KV_OP_PUT, 0);
 	expect_many(kv, KV_OP_GET, 0);
 	kv_close(kv);
@@ -252,7 +232,7 @@ static void a_master_dies(void **state)
  */
 static void the_named_one_dies(void **state)
 {
-	struct kv *kv = open_kv(server[0].url);
+	struct kv *kv = kv_common_open(server[0].url);
 	int rc = -EIO;
 
 	assert_int_equal(kv_put(kv, "c", "3", 1, KV_TEST_LEASE_MS), 0);

@@ -16,7 +16,7 @@
 #define ROUNDS	   200
 #define WAIT_TRIES 2000
 
-static struct kv *open_kv(const char *url)
+struct kv *kv_common_open(const char *url)
 {
 	struct kv *kv;
 
@@ -42,7 +42,7 @@ static void expect_text(struct kv *kv, const char *key, const char *text)
 void kv_common_basics(const char *url)
 {
 	static const char binary[] = "a\0b\r\n$5\xff";
-	struct kv *kv = open_kv(url), *other = open_kv(url);
+	struct kv *kv = kv_common_open(url), *other = kv_common_open(url);
 	char buf[16];
 	size_t len;
 
@@ -69,7 +69,7 @@ void kv_common_basics(const char *url)
 void kv_common_arguments(const char *url)
 {
 	char key[KV_KEY_MAX + 2], val[KV_VALUE_MAX + 1], buf[KV_VALUE_MAX];
-	struct kv *kv = open_kv(url);
+	struct kv *kv = kv_common_open(url);
 	size_t len;
 
 	memset(val, 'v', sizeof(val));
@@ -159,7 +159,7 @@ static void batch_of_many(struct kv *kv)
 
 void kv_common_batch(const char *url)
 {
-	struct kv *kv = open_kv(url);
+	struct kv *kv = kv_common_open(url);
 
 	batch_each_its_own(kv);
 	batch_of_many(kv);
@@ -181,7 +181,7 @@ static int wait_gone(struct kv *kv, const char *key)
 
 void kv_common_lease(const char *url)
 {
-	struct kv *kv = open_kv(url);
+	struct kv *kv = kv_common_open(url);
 
 	assert_int_equal(put_text(kv, "long", "stays"), 0);
 	assert_int_equal(kv_put(kv, "short", "goes", 4, 30), 0);
@@ -222,7 +222,7 @@ static int write_and_check(struct kv *kv, unsigned who)
 /* The child uses the parent's handle, while the parent goes on with it. */
 void kv_common_inherited(const char *url)
 {
-	struct kv *kv = open_kv(url);
+	struct kv *kv = kv_common_open(url);
 	pid_t pid;
 
 	assert_int_equal(put_text(kv, "p/parent", "before"), 0);
@@ -257,7 +257,7 @@ void kv_common_processes(const char *url)
 	}
 	for (unsigned i = 0; i < PROCESSES; i++)
 		kv_test_join(pid[i]);
-	kv = open_kv(url);
+	kv = kv_common_open(url);
 	/* Round 199 was the last to write slot 199 % 16. */
 	expect_text(kv, "p/0/7", "value 199 of 0");
 	kv_close(kv);

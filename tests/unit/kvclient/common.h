@@ -3,6 +3,11 @@
 #ifndef TESTS_UNIT_KVCLIENT_COMMON_H
 #define TESTS_UNIT_KVCLIENT_COMMON_H
 
+struct kv;
+
+/* Opens a store that must be there. */
+struct kv *kv_common_open(const char *url);
+
 void kv_common_basics(const char *url);
 void kv_common_arguments(const char *url);
 void kv_common_batch(const char *url);

@@ -5,26 +5,19 @@ sonames; and what is said where the module itself is missing, or that of another
 
 usage: module_test.py SHIFTCTL MODULE CC
 """
-import ctypes
 import glob
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
+
+from shiftlab.redis import Redis
 
 SHIFTCTL, MODULE, CC = sys.argv[1:4]
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith("SHIFT_")}
-_libc = ctypes.CDLL(None)
-
-
-def die_with_parent():
-    _libc.prctl(1, signal.SIGKILL)
 
 
 def doctor(url, shiftctl=SHIFTCTL, hide=(), **env):
@@ -45,27 +38,22 @@ def can_hide():
                               capture_output=True, check=False).returncode
 
 
+CAN_HIDE = unittest.skipUnless(can_hide(), "no library can be hidden here: no mount namespace")
+
+
 class Module(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.dir = tempfile.mkdtemp(prefix="shift-kv-module-")
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            cls.port = s.getsockname()[1]
-        cls.url = f"redis://127.0.0.1:{cls.port}"
-        cls.server = subprocess.Popen(["redis-server", "--port", str(cls.port), "--bind", "127.0.0.1", "--save", "",
-                                       "--dir", cls.dir], stdout=subprocess.DEVNULL, preexec_fn=die_with_parent)
-        end = time.monotonic() + 30
-        while not doctor(cls.url)[0] and time.monotonic() < end:
-            time.sleep(0.05)
+        cls.server = Redis().start()
+        cls.url = cls.server.url
         cls.secret = os.path.join(cls.dir, "secret")
         with open(os.open(cls.secret, os.O_CREAT | os.O_WRONLY, 0o600), "w") as f:
             f.write("a secret of enough bytes\n")
 
     @classmethod
     def tearDownClass(cls):
-        cls.server.kill()
-        cls.server.wait()
+        cls.server.end()
         shutil.rmtree(cls.dir)
 
     def copy(self, name):
@@ -77,16 +65,14 @@ class Module(unittest.TestCase):
         return (shutil.copy(SHIFTCTL, os.path.join(top, "bin")),
                 shutil.copy(MODULE, modules))
 
+    @CAN_HIDE
     def test_without_hiredis(self):
-        if not can_hide():
-            self.skipTest("no library can be hidden here: no mount namespace")
         well, said = doctor(self.url, hide=["libhiredis*"])
         self.assertTrue(well, said)
 
+    @CAN_HIDE
     def test_libraries_of_several_names(self):
-        """Each of them hidden: the one that is left is taken, or it is said what to install."""
-        if not can_hide():
-            self.skipTest("no library can be hidden here: no mount namespace")
+        """Hidden under all of their names: it is said what to install."""
         env = {"SHIFT_SECRET_FILE": self.secret}
         well, said = doctor(self.url, **env)
         self.assertTrue(well, said)
@@ -98,10 +84,9 @@ class Module(unittest.TestCase):
         self.assertFalse(well, said)
         self.assertIn("liblmdb.so.0", said)
 
+    @CAN_HIDE
     def test_another_name_of_lmdb(self):
         """Fedora's soname, in a folder of its own."""
-        if not can_hide():
-            self.skipTest("no library can be hidden here: no mount namespace")
         folder = os.path.join(self.dir, "fedora")
         os.mkdir(folder)
         file = next(iter(glob.glob("/usr/lib/*/liblmdb.so.0") + glob.glob("/usr/lib64/liblmdb.so.0*")))

@@ -14,31 +14,9 @@
 #include "tests/unit/kvclient/common.h"
 
 #define WAIT_TRIES 12000
-#define SAID_MAX   4096
 
 static struct redis_server master, replica, sentinel;
 static char *dir;
-
-static struct kv *open_kv(const char *url)
-{
-	struct kv *kv;
-
-	assert_int_equal(kv_open(url, KV_TEST_TIMEOUT_MS, &kv, NULL, 0), 0);
-	return kv;
-}
-
-static void await_said(const struct redis_server *s, const char *command, const char *want)
-{
-	char said[SAID_MAX];
-
-	for (int n = 0; n < WAIT_TRIES; n++) {
-		redis_server_say(s, command, said, sizeof(said));
-		if (strstr(said, want))
-			return;
-		usleep(5000);
-	}
-	fail_msg("%s: %s", command, said);
-}
 
 static void sentinel_url(char url[128], const char *name)
 {
@@ -61,7 +39,7 @@ static void the_master_is_named(void **state)
 	struct kv *kv;
 
 	sentinel_url(url, "jobs");
-	kv = open_kv(url);
+	kv = kv_common_open(url);
 	assert_int_equal(kv_ping(kv), 0);
 	snprintf(port, sizeof(port), ":%d", master.port);
 	assert_non_null(strstr(kv_where(kv), port));
@@ -74,13 +52,13 @@ static void a_master_that_is_none(void **state)
 	struct kv *kv;
 
 	sentinel_url(url, "others");
-	kv = open_kv(url);
+	kv = kv_common_open(url);
 	assert_int_equal(kv_ping(kv), -ENOENT);
 	assert_non_null(strstr(kv_last_error(kv), "\"others\""));
 	kv_close(kv);
 	/* An ordinary server is no Sentinel. */
 	snprintf(url, sizeof(url), "redis+sentinel://127.0.0.1:%d/jobs", master.port);
-	kv = open_kv(url);
+	kv = kv_common_open(url);
 	assert_int_not_equal(kv_ping(kv), 0);
 	assert_non_null(strstr(kv_last_error(kv), "unknown command"));
 	kv_close(kv);
@@ -95,7 +73,7 @@ static void another_sentinel(void **state)
 	snprintf(url, sizeof(url),
 		 "redis+sentinel://127.0.0.1:%d/jobs,redis+sentinel://127.0.0.1:%d/jobs",
 		 kv_test_free_port(), sentinel.port);
-	kv = open_kv(url);
+	kv = kv_common_open(url);
 	kv->home_ms = 1;
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(kv_put(kv, "k", "v", 1, KV_TEST_LEASE_MS), 0);
@@ -112,7 +90,7 @@ static void the_master_dies(void **state)
 	int rc = -EIO;
 
 	sentinel_url(url, "jobs");
-	kv = open_kv(url);
+	kv = kv_common_open(url);
 	assert_int_equal(kv_put(kv, "k", "1", 1, KV_TEST_LEASE_MS), 0);
 	redis_server_kill(&master);
 	assert_int_equal(kv_put(kv, "k", "2", 1, KV_TEST_LEASE_MS), -ECONNREFUSED);
@@ -155,9 +133,9 @@ static int setup(void **state)
 	redis_server_start(&master, dir, 0, NULL);
 	snprintf(text, sizeof(text), "%d", master.port);
 	redis_server_start_with(&replica, dir, 0, more);
-	await_said(&replica, "INFO replication", "master_link_status:up");
+	redis_server_await(&replica, "INFO replication", "master_link_status:up");
 	redis_sentinel_start(&sentinel, dir, write_conf());
-	await_said(&sentinel, "SENTINEL MASTER jobs", "num-slaves\r\n$1\r\n1\r\n");
+	redis_server_await(&sentinel, "SENTINEL MASTER jobs", "num-slaves\r\n$1\r\n1\r\n");
 	return 0;
 }
 
