@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "shiftlib/backup/room.h"
-#include "shiftlib/base/aside.h"
+#include "shiftlib/base/few.h"
 #include "shiftlib/base/run_dir.h"
 #include "shiftlib/base/settings.h"
 #include "tools/doctor.h"
@@ -211,15 +211,10 @@ void doctor_settings(struct doctor *d)
 
 void doctor_limits(struct doctor *d)
 {
-	struct rlimit limit;
-
-	if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur < 512 && !sh_aside_works())
-		doctor_block(d, "files",
-			     "the process may have fewer than 512 file descriptors (ulimit -n), "
-			     "and SHIFT none beside them (ulimit -Hn)");
-	if (!getrlimit(RLIMIT_AS, &limit) && limit.rlim_cur < 16ull << 30)
-		doctor_block(d, "addresses",
-			     "the process may have less than 16 GiB of address space (ulimit -v)");
+	if (sh_few_files())
+		doctor_block(d, "files", "%s", sh_few_files_why);
+	if (sh_few_addresses())
+		doctor_block(d, "addresses", "%s", sh_few_addresses_why);
 }
 
 /* Says that spread will use fewer NICs. */

@@ -4,9 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include "providers/engine.h"
-#include "shiftlib/base/aside.h"
+#include "shiftlib/base/few.h"
 #include "shiftlib/base/keymap.h"
 #include "shiftlib/base/table.h"
 #include "shiftlib/conn/conn.h"
@@ -58,11 +57,6 @@ static const char *ctx_find_nic(struct sh_ctx *ctx) SH_LOCKED
 }
 
 static const char CTX_NO_THREAD[] = "no background thread";
-static const char CTX_FILES_FEW[] =
-	"the process may have fewer than 512 file descriptors (ulimit -n), and "
-	"SHIFT none beside them (ulimit -Hn)";
-static const char CTX_ADDRESSES_FEW[] =
-	"the process may have less than 16 GiB of address space (ulimit -v)";
 
 /* Sets up what the process needs for any context. */
 static const char *ctx_join(struct sh_ctx *ctx) SH_LOCKED
@@ -88,42 +82,14 @@ static const char *ctx_drive(struct sh_ctx *ctx)
 	return "no fds for asynchronous events";
 }
 
-/*
- * True if descriptors are few. SHIFT has no say in the program's open() and socket(), so each one
- * counts then: if SHIFT cannot have its own beside those of the program, it takes none at all,
- * neither for itself nor for a facade.
- */
-#define CTX_FILES_LEAST 512
-
-static bool ctx_files_few(void)
-{
-	struct rlimit limit;
-
-	return !getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur < CTX_FILES_LEAST &&
-	       !sh_aside_works();
-}
-
-/*
- * True if addresses are few. SHIFT's tables, the heaps of its threads and the file of its KV are
- * some 2 GiB of addresses, nearly all without memory, which the program's mmap() would miss.
- */
-#define CTX_ADDRESSES_LEAST (16ull << 30)
-
-static bool ctx_addresses_few(void)
-{
-	struct rlimit limit;
-
-	return !getrlimit(RLIMIT_AS, &limit) && limit.rlim_cur < CTX_ADDRESSES_LEAST;
-}
-
 static const char *ctx_init(struct sh_ctx *ctx)
 {
 	const char *why = NULL;
 
-	if (ctx_files_few())
-		return CTX_FILES_FEW;
-	if (ctx_addresses_few())
-		return CTX_ADDRESSES_FEW;
+	if (sh_few_files())
+		return sh_few_files_why;
+	if (sh_few_addresses())
+		return sh_few_addresses_why;
 	if (!sp_probe(sh.config.engine, ctx->ctx, &why))
 		return why ? why : "SHIFT_ENGINE names no engine";
 	sh_lock();
@@ -168,7 +134,8 @@ static void ctx_foreign(const struct sh_ctx *ctx) SH_LOCKED
 	if (!ctx_foreign_said(device, ctx->why))
 		sh_log(SH_LOG_WARN, "%s is foreign: %s; nothing on it is protected", device,
 		       ctx->why);
-	if (ctx->why != CTX_FILES_FEW && ctx->why != CTX_ADDRESSES_FEW && ctx->why != CTX_NO_THREAD)
+	if (ctx->why != sh_few_files_why && ctx->why != sh_few_addresses_why &&
+	    ctx->why != CTX_NO_THREAD)
 		(void)sh_start();
 }
 

@@ -117,7 +117,7 @@ RULES = [
      "may": ["OWN", "simnic/pci/function.h", "simnic/pci/fault.h"], "never": NOT_SIMNIC},
     {"module": "tools", "files": ["tools/*"], "but": ["tools/probe/*"],
      "may": ["tools/*", "kvclient/kv.h", "shiftlib/backup/*.h",
-             "shiftlib/base/aside.h", "shiftlib/base/date.h", "shiftlib/base/run_dir.h", "shiftlib/base/settings.h",
+             "shiftlib/base/date.h", "shiftlib/base/few.h", "shiftlib/base/run_dir.h", "shiftlib/base/settings.h",
              "shiftlib/control/version.h"],
      "never": CORE + ["providers/*", "kvclient/backend.h"] + DIRECT_VERBS + STORES},
     {"module": "shift-probe", "files": ["tools/probe/*"],
