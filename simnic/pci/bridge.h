@@ -199,7 +199,6 @@ static inline uint64_t sn_bridge_ring_bytes(const struct sn_bridge_qp *qp)
 	return (qp->has_rq ? 1ull << (qp->log_rq + qp->log_rq_stride) : 0) +
 	       (qp->has_sq ? 64ull << qp->log_sq : 0);
 }
-
 int sn_bridge_qp_create(struct sn_bridge *bridge, const struct sn_bridge_qp *qp, uint32_t *qpn);
 int sn_bridge_qp_destroy(struct sn_bridge *bridge, uint32_t qpn);
 
