@@ -34,7 +34,7 @@ static _Atomic(init_obj_fn) init_obj_override;
 
 struct lib_names {
 	unsigned long long adds; /* objects loaded so far */
-	unsigned long long vain; /* with so many loaded nothing is to be found; 0: that is not known */
+	unsigned long long vain; /* with so many loaded nothing is to be found; 0: not known */
 	unsigned int n;
 	char *name[LIBS_MAX];
 };
