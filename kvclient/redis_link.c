@@ -107,9 +107,10 @@ static int link_write(struct kv_link *link)
 	while (link_unsent(link)) {
 		char *at = link->out + link->sent;
 		size_t n = link->end - link->sent;
-		ssize_t rc = link->tls ? kv_tls_write(link->tls, at, n)
-				       : socket_result(send(link->fd, at, n,
-							    MSG_NOSIGNAL | MSG_DONTWAIT));
+		ssize_t rc =
+			link->tls
+				? kv_tls_write(link->tls, at, n)
+				: socket_result(send(link->fd, at, n, MSG_NOSIGNAL | MSG_DONTWAIT));
 
 		if (rc < 0)
 			return rc == -EAGAIN ? 0 : (int)rc;

@@ -282,8 +282,8 @@ free_round:
 	return rc;
 }
 
-int ctl_ask(const struct ctl_process *process, pid_t *here, json_t **answer,
-	    char err[CTL_ERR_MAX], const char *request, ...)
+int ctl_ask(const struct ctl_process *process, pid_t *here, json_t **answer, char err[CTL_ERR_MAX],
+	    const char *request, ...)
 {
 	struct ctl_question question = { .process = process };
 	char line[255];

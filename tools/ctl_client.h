@@ -73,8 +73,8 @@ void ctl_ask_end(struct ctl_question *question);
  * Asks one question, as ctl_ask_all(). here: the process's number here, 0 where the kernel shows
  * none. 0, or -errno with a sentence.
  */
-int ctl_ask(const struct ctl_process *process, pid_t *here, json_t **answer,
-	    char err[CTL_ERR_MAX], const char *request, ...) __attribute__((format(printf, 5, 6)));
+int ctl_ask(const struct ctl_process *process, pid_t *here, json_t **answer, char err[CTL_ERR_MAX],
+	    const char *request, ...) __attribute__((format(printf, 5, 6)));
 
 /* Asks the kernel who listens on a socket, by the number here. 0: nobody, or no number is shown. */
 pid_t ctl_pid_here(const char *socket);

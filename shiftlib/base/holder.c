@@ -69,7 +69,7 @@ HOLDER_UNSANITIZED static int holder_run_a(void *arg)
 {
 	struct holder_start *start = arg;
 	pid_t pid = sh_clone(holder_run_b, holder_stacks[1] + HOLDER_STACK,
-			  CLONE_VM | CLONE_VFORK | SIGCHLD, start);
+			     CLONE_VM | CLONE_VFORK | SIGCHLD, start);
 
 	if (pid < 0)
 		start->error = errno;

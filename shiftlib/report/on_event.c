@@ -313,7 +313,7 @@ ON_EVENT_UNSANITIZED static int on_event_run_a(void *arg)
 {
 	struct on_event_start *start = arg;
 	pid_t pid = sh_clone(on_event_run_b, on_event_stacks[1] + ON_EVENT_STACK,
-			  CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, start, &start->pidfd);
+			     CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, start, &start->pidfd);
 
 	if (pid < 0) {
 		start->error = errno;
@@ -328,7 +328,7 @@ ON_EVENT_UNSANITIZED static int on_event_run_a(void *arg)
 static void on_event_clone(struct on_event_start *start)
 {
 	pid_t a = sh_clone(on_event_run_a, on_event_stacks[0] + ON_EVENT_STACK,
-			CLONE_VM | CLONE_VFORK | CLONE_FILES, start);
+			   CLONE_VM | CLONE_VFORK | CLONE_FILES, start);
 
 	if (a < 0) {
 		start->error = errno;
