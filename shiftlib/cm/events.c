@@ -359,7 +359,8 @@ static void hand_over(struct cm_id *entry)
 	entry->kept = 0;
 	entry->faulted = false;
 	entry->due_at = 0;
-	if (entry->ending || entry->leaves || kept & 1u << RDMA_CM_EVENT_DISCONNECTED)
+	if (!entry->told &&
+	    (entry->ending || entry->leaves || kept & 1u << RDMA_CM_EVENT_DISCONNECTED))
 		made_disconnected(entry);
 }
 

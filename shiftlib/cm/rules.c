@@ -38,11 +38,11 @@ static enum sh_cm_verdict judge_path(const struct sh_cm_known *known)
 /*
  * Decides on kept events. The end of a connection is the kernel's to tell, where its word can
  * come: made up as well, it would come twice. What was kept for a fault that never showed is the
- * program's.
+ * program's, and so is what was kept behind an end that it has heard of.
  */
 enum sh_cm_end sh_cm_decide(const struct sh_cm_known *known, bool ending, bool alive)
 {
-	if (ending || known->leaves)
+	if (!known->told && (ending || known->leaves))
 		return known->orphan || known->fault ? SH_CM_HAND_OVER : SH_CM_WAIT;
 	return carried(known) && known->fault && alive ? SH_CM_FORGET : SH_CM_HAND_OVER;
 }

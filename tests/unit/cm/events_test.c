@@ -457,6 +457,27 @@ static void an_end_is_told_once(void **state)
 	assert_int_equal(awaited_event(), RDMA_CM_EVENT_DISCONNECTED);
 }
 
+/* What is kept behind an end that was told, and handed over as its program leaves, brings no second one. */
+static void an_end_is_told_once_to_who_leaves(void **state)
+{
+	fake_raise(ids[0], RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(next_event(NULL), -1);
+	faults[0] = false;
+	shell_run(LATER);
+	assert_int_equal(awaited_event(), RDMA_CM_EVENT_DISCONNECTED);
+	fake_raise(ids[0], RDMA_CM_EVENT_ADDR_CHANGE);
+	assert_int_equal(next_event(NULL), -1);
+	assert_false(sh_cm_events_disconnect(ids[0]));
+	shell_run(LATER);
+	assert_int_equal(awaited_event(), RDMA_CM_EVENT_ADDR_CHANGE);
+	shell_ended(0);
+	connect_id(1);
+	shell_ended(1); /* its event is made up last */
+	assert_int_equal(awaited_event(), RDMA_CM_EVENT_DISCONNECTED);
+	destroy_id(1);
+	assert_int_equal(next_event(NULL), -1);
+}
+
 static void a_queue_pair_goes_first(void **state)
 {
 	fake_raise(ids[0], RDMA_CM_EVENT_DISCONNECTED);
@@ -748,6 +769,7 @@ int main(void)
 		T(a_path_is_told_of),
 		T(an_id_goes_first),
 		T(an_end_is_told_once),
+		T(an_end_is_told_once_to_who_leaves),
 		T(a_queue_pair_goes_first),
 		T(nothing_can_wake),
 		T(an_id_migrates),
