@@ -8,10 +8,18 @@
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/shift.h"
 
-/* Carriers that nothing may run on any more: all before the one to come. */
+/* A standby that nothing was laid on was told to nobody as one to send to. */
+static bool left_has_carried(const struct sh_qp *qp, const struct sh_carrier *carrier)
+{
+	return carrier == &qp->carriers.own || carrier == qp->active || carrier == qp->receiving ||
+	       carrier->reached;
+}
+
+/* Carriers that nothing may run on any more: all before the one to come that have carried. */
 bool sh_quiesce_left(const struct sh_qp *qp, const struct sh_carrier *carrier)
 {
-	return carrier->nic && carrier->qp && (int32_t)(carrier->epoch - qp->quiesce.epoch) < 0;
+	return carrier->nic && carrier->qp && left_has_carried(qp, carrier) &&
+	       (int32_t)(carrier->epoch - qp->quiesce.epoch) < 0;
 }
 
 /*

@@ -102,6 +102,22 @@ static void one_that_is_well_has_all(void **state)
 	assert_true(drained(0));
 }
 
+/* Its NIC may hang, and nobody was told to send to it. */
+static void a_standby_that_carried_nothing_is_not_waited_for(void **state)
+{
+	struct sh_carrier standby = { .nic = &nic, .qp = (struct ibv_qp *)&qp, .epoch = 1 };
+
+	qp.quiesce.epoch = 2;
+	assert_false(sh_quiesce_left(&qp, &standby));
+	standby.reached = true;
+	assert_true(sh_quiesce_left(&qp, &standby));
+	standby.reached = false;
+	qp.receiving = &standby;
+	assert_true(sh_quiesce_left(&qp, &standby));
+	standby.epoch = 2; /* the one to come */
+	assert_false(sh_quiesce_left(&qp, &standby));
+}
+
 int main(void)
 {
 #define CASE(test) cmocka_unit_test_setup(test, setup)
@@ -112,6 +128,7 @@ int main(void)
 		CASE(what_was_seen_outlives_the_life),
 		CASE(another_life_says_nothing),
 		CASE(one_that_is_well_has_all),
+		CASE(a_standby_that_carried_nothing_is_not_waited_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
