@@ -109,8 +109,6 @@ int ctl_create(int argc, char **argv)
 			return CTL_USAGE;
 	if (optind != argc)
 		return ctl_usage("create: unexpected '%s'", argv[optind]);
-	if (create.config.joined && create.config.link_layer != SN_LINK_ETH)
-		return ctl_usage("--joined wants --link-layer eth: a LID is of one rail");
 	err = sn_fabric_create(name, &create.config);
 	if (err == -EEXIST)
 		return ctl_fail("fabric '%s' exists; destroy it first", name);

@@ -36,18 +36,24 @@ int sn_wire_find_gid(const uint8_t gid[16], uint16_t vlan, int *host, int *nic)
 	return sn_fabric_find_gid(sn_engine.fabric, gid, vlan, host, nic);
 }
 
-/* A rail is a subnet of its own: LIDs repeat on the others. */
+static bool has_lid(uint32_t host, uint32_t nic, uint16_t lid)
+{
+	return lid && sn_engine.fabric->nic[host][nic].lid == lid;
+}
+
+/* A rail is a subnet of its own, unless all are joined: LIDs repeat on the others. */
 int sn_wire_find_lid(uint32_t rail, uint16_t lid, int *host, int *nic)
 {
 	const struct sn_fabric *f = sn_engine.fabric;
-	uint32_t h;
+	uint32_t first = f->joined ? 0 : rail, end = f->joined ? f->n_nics : rail + 1, h, n;
 
 	for (h = 0; h < f->n_hosts; h++)
-		if (lid && f->nic[h][rail].lid == lid) {
-			*host = (int)h;
-			*nic = (int)rail;
-			return 0;
-		}
+		for (n = first; n < end; n++)
+			if (has_lid(h, n, lid)) {
+				*host = (int)h;
+				*nic = (int)n;
+				return 0;
+			}
 	return -EHOSTUNREACH;
 }
 

@@ -36,11 +36,12 @@ static void nic_init_eth(struct sn_nic *nic)
 	snprintf(nic->netdev, sizeof(nic->netdev), "simnic%u", nic->index);
 }
 
-static void nic_init_ib(struct sn_nic *nic)
+/* A rail is a subnet of its own, across which LIDs repeat; joined rails are one. */
+static void nic_init_ib(struct sn_nic *nic, const struct sn_fabric_config *config)
 {
-	gid_ib(nic->gid, nic->rail, nic->node_guid);
+	gid_ib(nic->gid, config->joined ? 0 : nic->rail, nic->node_guid);
 	atomic_init(&nic->gid_type[0], SN_GID_IB);
-	nic->lid = nic->host + 1; /* LIDs repeat across subnets */
+	nic->lid = config->joined ? nic->host * config->n_nics + nic->index + 1 : nic->host + 1;
 }
 
 static uint64_t nic_guid(uint32_t host, uint32_t index)
@@ -72,7 +73,7 @@ static void nic_init(struct sn_nic *nic, uint32_t host, uint32_t index,
 	if (config->link_layer == SN_LINK_ETH)
 		nic_init_eth(nic);
 	else
-		nic_init_ib(nic);
+		nic_init_ib(nic, config);
 	atomic_init(&nic->port_up, 1);
 	atomic_init(&nic->cmd_cost_ns, config->cmd_cost_ns);
 	atomic_init(&nic->slow.timeout_ns, CMD_TIMEOUT_NS);

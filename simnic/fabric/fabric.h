@@ -71,7 +71,7 @@ struct sn_fabric_config {
 	uint32_t card_ports; /* number of NICs that are ports of one card; 0: one */
 	/* number of nodes that the cards are spread over; 0: the machine does not tell */
 	uint32_t numa_nodes;
-	bool joined; /* each NIC reaches each; Ethernet only */
+	bool joined; /* each NIC reaches each, in one subnet */
 };
 /* Makes the shared file and the sysfs trees. -EEXIST when the fabric exists. */
 int sn_fabric_create(const char *name, const struct sn_fabric_config *config);
