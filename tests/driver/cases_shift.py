@@ -3,27 +3,40 @@
 Under SHIFT: programs outlive what Linux' own driver makes of a broken NIC, no byte is wrong, and traffic is back on the NIC when the
 kernel has it back. On stock each of these faults ends them.
 """
+import random
+import time
+
 from shiftlab.guest.cases import case, check
+from shiftlab.guest.rig import settle
 from shiftlab.guest.verify import Verify
 
 QPS = 3
+MOVE_S = 60     # until all have left a broken NIC
 BACK_S = 120    # until the kernel has a NIC again: its driver waits for the firmware, and guests are slow
-HOLD_S = 5      # of a fault that ends by a word
+# A guest is slow, and its NIC no sooner suspect; but a move has 10 s.
+HANGS = {"hang_ms": 3000, "command_ms": 3000, "flush_wait_ms": 1000}
+FLAPS, FLAP_S = 20, 2.0     # at most so long down, and up
+DRAWN = 30
+# Faults that are drawn, with the word that ends each. No second "fatal": the driver unloads at one within a minute.
+FAULTS = (("port-down", "port-up"), ("surprise", "insert"), ("dead", "alive"), ("hang", "resume"), ("remove", "rescan"))
 
 
 def verify(rig, shift):
-    """Both ends on the case's NIC, whose queue pairs talk to each other. No atomics: of unknown fate, one ends its connection."""
-    v = Verify(rig, shift, rig.seed, QPS, "abce", timeout=14, nic=lambda end: rig.nic.name)
+    """
+    One end on the case's NIC, the other one on a NIC that stays well. No atomics: of unknown fate, one ends its connection.
+    """
+    at = {"a": rig.nic.name, "b": rig.spare.name}
+    v = Verify(rig, shift, rig.seed, QPS, "abce", timeout=14, nic=lambda end: at[end])
     rig.await_protected(2 * QPS, v.ends)
     v.moves_on()
     return v
 
 
-def finish(rig, v):
+def finish(rig, v, least=2):
     v.stop()
     messages = v.verdict()
     moves = len(rig.moves(*v.ends))
-    check(moves >= 2, f"{moves} moves, where each end had to make one")
+    check(moves >= least, f"{moves} moves, where {least} had to be")
     check(not v.failed_qps, f"{v.failed_qps} ends of connections have died")
     rig.kernel_is_content()
     return f"{moves} moves, {messages} messages, 0 wrong bytes, seed {rig.seed}"
@@ -35,20 +48,29 @@ def left(rig):
     return len(found) == 2 * QPS and all(q["nic"] != rig.nic.name for q in found)
 
 
-def outlives(rig, word, over=None):
-    """over: the word that ends the fault; None: the driver does."""
-    v = verify(rig, rig.shift())
+def through(rig, v, word, over):
+    """Breaks the NIC until all have left it, ends the fault, and waits until all are back; how long both took."""
+    began = time.monotonic()
     rig.breaks(word)
-    rig.until("move", lambda: left(rig), v.ends, 60, 0.3)
+    rig.until("move", lambda: left(rig), v.ends, MOVE_S, 0.3)
+    gone = time.monotonic()
     v.moves_on()
     if over:
         rig.breaks(over)
     rig.await_path(0, v.ends, BACK_S)
+    back = time.monotonic()
     v.moves_on()
-    return finish(rig, v)
+    return f"gone within {gone - began:.1f} s, back {back - gone:.1f} s later"
 
 
-@case("shift.fatal", by_name=True)
+def outlives(rig, word, over=None, **settings):
+    """over: the word that ends the fault; None: the driver does."""
+    v = verify(rig, rig.shift(**settings))
+    took = through(rig, v, word, over)
+    return f"{took}; {finish(rig, v)}"
+
+
+@case("shift.fatal")
 def fatal(rig):
     """A fatal error of the firmware: the driver tells it twice, resets the function and makes its device anew."""
     return outlives(rig, "fatal")
@@ -60,25 +82,92 @@ def port(rig):
     return outlives(rig, "port-down", "port-up")
 
 
-@case("shift.flr", by_name=True)
+@case("shift.flr")
 def flr(rig):
     """A reset behind the driver's back."""
-    return outlives(rig, "flr")
+    return outlives(rig, "flr", **HANGS)
 
 
-@case("shift.surprise", by_name=True)
+@case("shift.reset", by_name=True)
+def reset(rig):
+    """A reset by the kernel (sysfs), which keeps the config space and tells the driver."""
+    return outlives(rig, "reset", **HANGS)
+
+
+@case("shift.dead", by_name=True)
+def dead(rig):
+    """All reads give ones, and the function is back as after power-on."""
+    return outlives(rig, "dead", "alive")
+
+
+@case("shift.surprise")
 def surprise(rig):
     """The card leaves its slot without a word, and comes back as a new device."""
     return outlives(rig, "surprise", "insert")
 
 
-@case("shift.hang", by_name=True)
+@case("shift.remove", by_name=True)
+def remove(rig):
+    """An orderly removal by the kernel's hand, and a scan of the bus that finds the card again."""
+    return outlives(rig, "remove", "rescan")
+
+
+@case("shift.bus_master", by_name=True)
+def bus_master(rig):
+    """The NIC may not reach memory any more, and nobody is told."""
+    return outlives(rig, "bus-master-off", "bus-master-on", **HANGS)
+
+
+@case("shift.hang")
 def hang(rig):
     """Neither commands nor data: nobody is told. Behind it the program ends at once, though its NIC hangs."""
-    v = verify(rig, rig.shift(hang_ms=3000))
+    v = verify(rig, rig.shift(**HANGS))
     rig.breaks("hang")
-    rig.until("move", lambda: left(rig), v.ends, 90, 0.3)
+    rig.until("move", lambda: left(rig), v.ends, MOVE_S, 0.3)
     v.moves_on()
+    began = time.monotonic()
     said = finish(rig, v)
+    ended = time.monotonic() - began
     rig.breaks("resume")
-    return said
+    return f"its end took {ended:.1f} s; {said}"
+
+
+@case("shift.hang_over", by_name=True)
+def hang_over(rig):
+    """A NIC that hangs and goes on."""
+    return outlives(rig, "hang", "resume", **HANGS)
+
+
+@case("shift.events", by_name=True)
+def events(rig):
+    """Commands time out, as their answers are told to nobody; data goes on, and so does the program."""
+    v = verify(rig, rig.shift())
+    rig.breaks("lose-events")
+    settle(15)      # two commands' time
+    rig.breaks("heal")
+    v.moves_on()
+    return finish(rig, v, 0)
+
+
+@case("shift.flaps", by_name=True)
+def flaps(rig):
+    """The port goes down and up twenty times, at drawn moments."""
+    v, draw = verify(rig, rig.shift()), random.Random(rig.seed)
+    for _ in range(FLAPS):
+        rig.breaks("port-down")
+        settle(draw.uniform(0.1, FLAP_S))
+        rig.breaks("port-up")
+        settle(draw.uniform(0.1, FLAP_S))
+    rig.await_path(0, v.ends, BACK_S)
+    v.moves_on()
+    return finish(rig, v)
+
+
+@case("shift.drawn", by_name=True)
+def drawn(rig):
+    """Thirty faults, drawn, one after the other; each ends, and all is back before the next."""
+    v, draw = verify(rig, rig.shift(**HANGS)), random.Random(rig.seed)
+    for i in range(DRAWN):
+        word, over = draw.choice(FAULTS)
+        rig.tell(f"{i + 1}: {word}: {through(rig, v, word, over)}")
+    return finish(rig, v, 2 * DRAWN)

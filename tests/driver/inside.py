@@ -12,15 +12,15 @@ from shiftlab.guest.rig import run
 
 
 class Lane(Runner):
-    """Each case has a NIC of its own, as what a fault leaves of one is not known."""
+    """Each case has a NIC of its own, as what a fault leaves of one is not known. The last NIC stays well."""
 
     def __init__(self, order, host):
         super().__init__(order, host)
-        self.nics = nics()      # before one of them is gone
+        *self.nics, self.spare = nics()     # before one of them is gone
         self.used = 0
 
     def rig(self, case, folder):
-        return Rig(self.order, folder, self.host, self.used, self.nics[self.used])
+        return Rig(self.order, folder, self.host, self.used, self.nics[self.used], self.spare)
 
     def clean(self, left, failed):
         self.used += 1

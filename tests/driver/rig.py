@@ -51,11 +51,11 @@ def warnings_of(kernel_log):
 
 
 class Rig(guest_rig.Rig):
-    """For one case, with NIC number `number` of the host."""
+    """For one case, with NIC number `number` of the host. spare: a NIC that no case breaks."""
 
-    def __init__(self, order, folder, host, number, nic):
+    def __init__(self, order, folder, host, number, nic, spare):
         super().__init__(order, folder, lambda text: host.tell(says=text))
-        self.host, self.number, self.nic = host, number, nic
+        self.host, self.number, self.nic, self.spare = host, number, nic, spare
         self.log_from = len(guest_rig.run("dmesg"))
 
     # ---- programs -------------------------------------------------------------------------
@@ -82,7 +82,7 @@ class Rig(guest_rig.Rig):
 
     def breaks(self, word):
         """A fault by its word in belief.FAULTS."""
-        own = {"remove": self.remove, "reset": self.reset, "flr": self.flr, "bus-master-off": self.bus_master_off,
+        own = {"remove": self.remove, "rescan": self.rescan, "reset": self.reset, "flr": self.flr, "bus-master-off": self.bus_master_off,
                "aer": self.aer}
         if word in own:
             own[word]()
@@ -96,6 +96,11 @@ class Rig(guest_rig.Rig):
     def remove(self):
         """By the kernel's own hand, orderly."""
         threading.Thread(target=self.write, args=("remove", "1"), daemon=True).start()
+
+    def rescan(self):
+        """Has the kernel find what it removed."""
+        with open("/sys/bus/pci/rescan", "w", encoding="ascii") as f:
+            f.write("1")
 
     def reset(self):
         """By the kernel, which saves and restores the config space."""

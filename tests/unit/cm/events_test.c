@@ -457,7 +457,7 @@ static void an_end_is_told_once(void **state)
 	assert_int_equal(awaited_event(), RDMA_CM_EVENT_DISCONNECTED);
 }
 
-/* What is kept behind an end that was told, and handed over as its program leaves, brings no second one. */
+/* What is kept behind an end that was told brings no second one as its program leaves. */
 static void an_end_is_told_once_to_who_leaves(void **state)
 {
 	fake_raise(ids[0], RDMA_CM_EVENT_DISCONNECTED);
