@@ -81,6 +81,7 @@ help:
 	@echo "  make deb              Debian packages, into $(OUT)/packages; lintian has nothing to say"
 	@echo "  make test-packages    they come and go in a copy of this system; dpkg is killed anywhere"
 	@echo "  make wheel            the Python package, into $(OUT)/packages (test-wheel: in fresh environments)"
+	@echo "  make dist             the source archive, its bill of materials (SPDX), SHA256SUMS, into $(OUT)/dist"
 	@echo "  make install          into CMAKE_INSTALL_PREFIX (give it in CMAKE_FLAGS)"
 	@echo "  make clean            removes build folders and $(OUT)/"
 
@@ -301,6 +302,11 @@ wheel: build
 # PYTHONS: interpreters, each of which gets an environment of its own.
 test-wheel: build
 	@python3 -B tests/packages/wheel_test.py --build $(B) $(PYTHONS)
+
+# The source archive is of the commit; what else goes out with a release: `make release`.
+.PHONY: dist
+dist: build
+	@./scripts/make-dist.sh $(OUT)/dist $(B)
 
 .PHONY: test-kernel
 test-kernel: build deb

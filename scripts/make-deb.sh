@@ -19,13 +19,7 @@ missing=$(dpkg-checkbuilddeps 2>&1) || {
 	exit 1
 }
 rm -f "$folder"/*.deb "$folder"/*.changes "$folder"/*.buildinfo
-# What belongs to the tree; also of one that came without its history.
-mkdir "$copy/shift-rdma"
-if git rev-parse --is-inside-work-tree > /dev/null 2>&1; then
-	git ls-files -z --cached --others --exclude-standard
-else
-	find . '(' -type f -o -type l ')' -not -path './build*' -not -path './out/*' -print0
-fi | tar --null --ignore-failed-read -T - -cf - | tar -xf - -C "$copy/shift-rdma"
+scripts/copy-tree.sh "$copy/shift-rdma"
 
 echo "make-deb: building (a minute or two; $folder/build.log)"
 if ! (cd "$copy/shift-rdma" && dpkg-buildpackage -b -us -uc "-j$(nproc)") > "$folder/build.log" 2>&1; then

@@ -9,12 +9,12 @@ import base64
 import hashlib
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import zipfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from shipped import ROOT, glibc, installed, machine, version
+
 NAME = "shift_rdma"
 # What is taken of an installation, and where it goes in shift/_files/.
 BINARIES = [
@@ -28,35 +28,6 @@ MAN = r"share/man/(man\d/(?:shift(?!_).*|simnicctl)\.\d)$"
 SCRIPTS = {"shiftctl": "shiftctl", "shiftrun": "shiftrun", "simnicctl": "simnicctl", "shift-exporter": "exporter"}
 # Wheels know no time before 1980.
 STAMP = (1980, 1, 1, 0, 0, 0)
-
-
-def version():
-    with open(os.path.join(ROOT, "CMakeLists.txt"), encoding="utf-8") as f:
-        return re.search(r"project\(shift VERSION ([\d.]+)", f.read()).group(1)
-
-
-def machine(path):
-    """The architecture of an ELF file, as Python names it."""
-    with open(path, "rb") as f:
-        head = f.read(20)
-    return {62: "x86_64", 183: "aarch64"}[int.from_bytes(head[18:20], "little")]
-
-
-def glibc(path):
-    """The newest version of glibc that a file wants."""
-    out = subprocess.run(["readelf", "-W", "--dyn-syms", path], capture_output=True, text=True, check=True).stdout
-    return max((tuple(map(int, v.split("."))) for v in re.findall(r"@GLIBC_([\d.]+)", out)), default=(2, 17))
-
-
-def installed(build, folder):
-    """(path, name below the prefix) of each regular file."""
-    subprocess.run(["cmake", "--install", build, "--strip"], check=True, stdout=subprocess.DEVNULL,
-                   env={**os.environ, "DESTDIR": folder})
-    for top, _, names in sorted(os.walk(folder)):
-        for name in sorted(names):
-            path = os.path.join(top, name)
-            if not os.path.islink(path):
-                yield path, os.path.relpath(path, folder)
 
 
 def metadata(tag):
