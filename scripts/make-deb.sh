@@ -28,6 +28,7 @@ if ! (cd "$copy/shift-rdma" && dpkg-buildpackage -b -us -uc "-j$(nproc)") > "$fo
 	exit 1
 fi
 mv "$copy"/*.deb "$copy"/*.changes "$copy"/*.buildinfo "$folder"
+python3 -B scripts/check-packages.py "$folder"/*.deb
 if [ "${2:-}" != --no-lintian ]; then
 	echo "make-deb: lintian"
 	lintian --allow-root --fail-on error,warning "$folder"/*.changes

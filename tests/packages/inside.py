@@ -364,11 +364,19 @@ def distro_again(lab):
 
 
 def ours_again(lab):
-    """libibverbs1-shift again, a newer one, and the old one."""
+    """libibverbs1-shift again, a newer one, and the old one; a running job keeps what it has loaded, and its protection."""
+    ends = traffic(lab)
+    wait_for("protection", lambda: {p.pid for p in ends} <= protected(), 60)
     for path in (deb("libibverbs1-shift"), ours_next, deb("libibverbs1-shift")):
         install(path)
         check_taken_over(stock)
         devices(lab)
+    for p in ends:
+        with open(f"/proc/{p.pid}/maps", encoding="utf-8") as f:
+            check(re.search(r"/shift/system/libibverbs\S* \(deleted\)$", f.read(), re.M), f"{p.name} has not the old library")
+    lab.fault("port-down", "h0/mlx5_0")
+    carries(lab, ends, 1)
+    end(lab, ends)
 
 
 def both_again(lab):

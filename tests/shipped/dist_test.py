@@ -24,7 +24,8 @@ def git(*argv):
 
 def clone(folder, name):
     path = os.path.join(folder, name)
-    subprocess.run(["git", "clone", "--quiet", "--shared", ROOT, path], check=True, stdin=subprocess.DEVNULL)
+    subprocess.run(["git", "clone", "--quiet", "--shared", "--no-checkout", ROOT, path], check=True, stdin=subprocess.DEVNULL)
+    os.mkdir(os.path.join(path, "scripts"))
     shutil.copy(os.path.join(ROOT, SCRIPT), os.path.join(path, SCRIPT))     # the one that is being tried
     return path
 
@@ -33,7 +34,7 @@ def made(tree, umask, **more):
     """The archive's path."""
     out = os.path.join(tree, "elsewhere")
     done = subprocess.run([os.path.join(tree, SCRIPT), out], env={**os.environ, **more}, check=True,
-                          preexec_fn=lambda: os.umask(umask), stdout=subprocess.PIPE, text=True)
+                          preexec_fn=lambda: os.umask(umask), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     return done.stdout.split()[0]
 
 

@@ -50,7 +50,8 @@ def wrong_links(bill, folder, files):
     linked = {}
     for r in bill["relationships"]:
         if r["relationshipType"] in ("STATIC_LINK", "DYNAMIC_LINK"):
-            linked.setdefault((names[r["spdxElementId"]], r["relationshipType"]), set()).add((r["relatedSpdxElement"], r["comment"]))
+            key = (names[r["spdxElementId"]], r["relationshipType"])
+            linked.setdefault(key, set()).add((r["relatedSpdxElement"], r["comment"]))
     for name, content in sorted(files.items()):
         if not content.startswith(b"\x7fELF"):
             continue
