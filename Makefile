@@ -80,8 +80,10 @@ help:
 	@echo "Packages"
 	@echo "  make deb              Debian packages, into $(OUT)/packages; lintian has nothing to say"
 	@echo "  make test-packages    they come and go in a copy of this system; dpkg is killed anywhere"
+	@echo "  make rpm              RPMs, into $(OUT)/packages (test-rpm: they come and go in a root of rpm's own)"
 	@echo "  make wheel            the Python package, into $(OUT)/packages (test-wheel: in fresh environments)"
 	@echo "  make dist             the source archive, its bill of materials (SPDX), SHA256SUMS, into $(OUT)/dist"
+	@echo "  make release          dist, and all packages beside it"
 	@echo "  make install          into CMAKE_INSTALL_PREFIX (give it in CMAKE_FLAGS)"
 	@echo "  make clean            removes build folders and $(OUT)/"
 
@@ -303,10 +305,23 @@ wheel: build
 test-wheel: build
 	@python3 -B tests/packages/wheel_test.py --build $(B) $(PYTHONS)
 
-# The source archive is of the commit; what else goes out with a release: `make release`.
-.PHONY: dist
+# rpmbuild is Debian's, where this is Debian. test-rpm says why it skips (status 77).
+.PHONY: rpm test-rpm
+rpm: deps
+	@./scripts/install-rpm.sh
+	@./scripts/make-rpm.sh $(OUT)/packages
+
+test-rpm: rpm
+	@python3 -B tests/packages/rpm_test.py --rpms $(OUT)/packages || [ $$? -eq 77 ]
+
+# The source archive is of the commit. A release has the packages, too.
+.PHONY: dist release
 dist: build
 	@./scripts/make-dist.sh $(OUT)/dist $(B)
+
+release: build deb rpm wheel
+	@python3 -B scripts/check-packages.py $(OUT)/packages/*.deb $(OUT)/packages/*.rpm $(OUT)/packages/*.whl
+	@./scripts/make-dist.sh $(OUT)/dist $(B) $(OUT)/packages
 
 .PHONY: test-kernel
 test-kernel: build deb

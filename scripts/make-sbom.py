@@ -82,7 +82,8 @@ def parts(path, made, build):
 
 def package_of(archive):
     """(version, package URL) of the package that has an archive."""
-    for argv, kind in ((("dpkg-query", "-S", archive), "deb"), (("rpm", "-qf", "--qf", "%{name} %{version}-%{release}", archive), "rpm")):
+    for argv, kind in ((("dpkg-query", "-S", archive), "deb"),
+                       (("rpm", "-qf", "--qf", "%{name} %{version}-%{release}", archive), "rpm")):
         try:
             said = command_output(*argv)
         except (OSError, subprocess.CalledProcessError):
