@@ -11,7 +11,7 @@
 
 #define SHIFT_VERSION_MARK "@(#)SHIFT "
 
-/* SHIFT_VERSION_MARK, then "0.1.0 protocol 4": of SHIFT, and of what two ends tell each other. */
+/* SHIFT_VERSION_MARK, then "1.0.0 protocol 4": of SHIFT, and of what two ends tell each other. */
 extern const char sh_version[];
 
 /* Why a peer with that protocol is refused. A constant. */
