@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# For slurm.conf: TaskProlog=/etc/slurm/shift-task-prolog.sh, with libibverbs1-shift installed on all nodes.
+# For slurm.conf: TaskProlog=/etc/slurm/shift-task-prolog.sh, with libibverbs1-shift (RPM: libibverbs-shift) installed on all nodes.
 # Only jobs that were submitted with SHIFT=1 in their environment run under SHIFT:
 #
 #   SHIFT=1 sbatch job.sh
