@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 
+from cuts import cut
 from shiftlab.lab import Lab, draw_seed, free_port, wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -453,22 +454,6 @@ def other_diverts(lab):
 
 # ---- dpkg is killed -----------------------------------------------------------------------------------
 
-def cut(command, at=None):
-    """Runs it, to be killed with all its children before the at-th change of a name. (killed, changes)"""
-    counter = os.path.join(work, "count")
-    with open(counter, "wb") as f:
-        f.write(bytes(8))
-    env = dict(os.environ, LD_PRELOAD=args.cut, CUT_FILE=counter)
-    if at:
-        env["CUT_AT"] = str(at)
-    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          stdin=subprocess.DEVNULL, start_new_session=True)
-    with open(counter, "rb") as f:
-        count = int.from_bytes(f.read(8), sys.byteorder)
-    check(done.returncode in ((0, -9) if at else (0,)), f"{command}: {done.returncode}\n{done.stdout.decode()}")
-    return done.returncode == -9, count
-
-
 def cut_points(changes):
     every = range(1, changes + 1)
     return every if args.cuts == "all" else sorted(random.sample(every, min(int(args.cuts), changes)))
@@ -493,14 +478,15 @@ def ways_on(step, others):
 
 def cuts_of(lab, name, step, *others):
     """others: steps that an administrator may take instead when this one was killed, each back to its beginning."""
-    _, changes = cut(step.command)
+    counter = os.path.join(work, "count")
+    _, changes = cut(step.command, args.cut, counter)
     step.finish()
     killed = 0
     for at in cut_points(changes):
         if args.cuts == "all" and at % 10 == 0:
             print(f"       {name}: {at} of {changes}", flush=True)
         for way in ways_on(step, others):
-            was_killed, _ = cut(step.command, at)
+            was_killed, _ = cut(step.command, args.cut, counter, at)
             killed += was_killed
             try:
                 devices(lab)

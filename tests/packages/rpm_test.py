@@ -14,8 +14,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 import rpm_traffic
+from cuts import cut
 from rpm_root import HERE, LIB, VERBS, Failed, base, build, development, libibverbs, listed, real, run, utilities
 from shiftlab.lab import Stuck
 
@@ -52,6 +54,17 @@ class System:
     def rpm(self, *argv, status=0):
         return run("rpm", "--root", self.root, "--dbpath", "/var/lib/rpm", "--nosignature", *argv, status=status)
 
+    def cut(self, argv, at=None):
+        """As rpm(), to be killed; rpm is below its root when it counts, so the counter has the same name there."""
+        counter = os.path.join(self.folder, "count")
+        if not os.path.exists(counter):
+            os.makedirs(self.root + self.folder)
+            with open(counter, "wb") as f:
+                f.write(bytes(8))
+            os.link(counter, self.root + counter)
+        command = ["rpm", "--root", self.root, "--dbpath", "/var/lib/rpm", "--nosignature", *argv]
+        return cut(command, os.path.join(self.folder, "cut.so"), counter, at)
+
     def inside(self, *argv):
         return run("chroot", self.root, *argv, env={"PATH": "/usr/bin:/usr/sbin"})
 
@@ -77,7 +90,7 @@ class System:
         lines = []
         for path in sorted(listed(self.root)):
             full = self.root + path
-            if path.startswith("/var/lib/rpm/") or path.startswith("/var/cache/") or path == "/etc/ld.so.cache":
+            if path.startswith(("/var/lib/rpm/", "/var/cache/", self.folder)) or path == "/etc/ld.so.cache":
                 continue
             if os.path.islink(full):
                 lines.append(f"{path} -> {os.readlink(full)}")
@@ -85,7 +98,7 @@ class System:
                 with open(full, "rb") as f:
                     lines.append(f"{path} {os.lstat(full).st_mode:o} {hashlib.sha256(f.read()).hexdigest()}")
         folders = sorted(os.path.relpath(top, self.root) for top, _, _ in os.walk(self.root))
-        return lines + [f for f in folders if "shift" in f] + [self.inside("ldconfig", "-p")]
+        return lines + [f for f in folders if re.search("usr.*shift", f)] + [self.inside("ldconfig", "-p")]
 
 
 def check_stock(system, what):
@@ -221,6 +234,41 @@ def stale(system):
     check_shift(system, stock_file(), "shift-rdma again")
 
 
+def killed_at(system, command, at):
+    """Whether rpm was killed; programs start then, and the same command goes through. For a moment rpm has put the link of a
+    new libibverbs and not its file: then no program starts without SHIFT either."""
+    was_killed, _ = system.cut(command, at)
+    if os.path.exists(f"{system.root}{LIB}/libibverbs.so.1"):
+        for name in ("libibverbs.so.1", "libibverbs.so"):
+            system.opened(name)
+        system.loaded()
+    time.sleep(1.1)     # rpm names its new files by the second
+    if command[0] != "-e" or system.rpm("-qa", "libibverbs-shift"):
+        system.rpm(*command)
+    found = system.opened("libibverbs.so.1")
+    check(("/shift/" in found) == (command[0] != "-e"), f"{command} killed at {at}, then again: {found}")
+    return was_killed
+
+
+def killed(system):
+    """rpm is killed before each change of a name: programs start, and a second run goes through."""
+    shift, gone = ["-U", "--replacepkgs", system.ours("libibverbs-shift")], ["-e", "libibverbs-shift"]
+    distro = [["-U", "--oldpackage", "--replacepkgs", system.distro(version)] for version in (NEXT, STOCK)]
+    total = 0
+    for command, back in ((gone, shift), (shift, gone), distro):
+        _, changes = system.cut(command)
+        for at in range(1, changes + 1):
+            system.rpm(*back)
+            total += killed_at(system, command, at)
+    system.rpm(*distro[1])
+    check_shift(system, stock_file(), "after kills")
+    check(total > 10, f"rpm was killed {total} times only")
+    for path in listed(system.root):    # new files that the killed ones have not named yet
+        if re.search(r";[0-9a-f]{8}$", path):
+            os.remove(system.root + path)
+    print(f"       rpm was killed {total} times", flush=True)
+
+
 def removed(system):
     """Removed: every file is as before, and the loader's cache."""
     system.rpm("-e", "libibverbs-shift")
@@ -240,11 +288,12 @@ def not_first(system):
     system.rpm("-e", "libibverbs-shift", "shift-rdma")
 
 
-STEPS = (private, taken, traffic, distro_again, versions, ours_again, stale, removed, not_first)
+STEPS = (private, taken, traffic, distro_again, versions, ours_again, stale, killed, removed, not_first)
 
 
 def prepare(folder, rpms):
     system = System(folder, rpms)
+    run("cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", os.path.join(folder, "cut.so"), os.path.join(WORK, "cut.c"))
     run("cc", "-D_GNU_SOURCE", "-o", os.path.join(folder, "opener"), os.path.join(WORK, "opener.c"), "-ldl")
     system.rpm("-i", base(folder), system.distro(STOCK), development(folder),
                utilities(folder, os.path.join(folder, "opener")))
