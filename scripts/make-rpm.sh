@@ -8,6 +8,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/version.sh
+umask 022
 mkdir -p "$1"
 folder=$(realpath "$1")
 copy=$(mktemp -d)
