@@ -31,7 +31,7 @@ git -c core.attributesFile=/dev/null -c core.autocrlf=false -c core.eol=lf -c ta
 gzip -9 -n "$1/$name.tar"
 [ -z "${2:-}" ] || python3 -B scripts/make-sbom.py "$2" "$1/$name.spdx.json" > /dev/null
 for kind in ${3:+deb rpm whl}; do
-	cp "$3"/*."$kind" "$1"
+	cp "$3"/*[-_]"$version"[-_]*."$kind" "$1"
 done
 cd "$1"
 sums=$(sha256sum -- *)

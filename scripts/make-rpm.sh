@@ -30,12 +30,26 @@ touch -d "@$SOURCE_DATE_EPOCH" "$copy/SOURCES/shift-rdma-$version.tar.gz"
 others=
 [ ! -e /var/lib/dpkg/status ] || others=--nodeps
 
+# build KIND OPTION...
+build()
+{
+	rpmbuild $others --define "_topdir $copy" --define "_buildhost shift" --define "vendor SHIFT" \
+		--define "use_source_date_epoch_as_buildtime 1" --define "clamp_mtime_to_source_date_epoch 1" \
+		--define "_libdir /usr/lib64" --define "_libexecdir /usr/libexec" --define "_source_payload w9.gzdio" \
+		--define "_binary_payload w9.gzdio" --define "_smp_mflags -j$(nproc)" "$@" "$spec"
+}
+
+# A source package has its spec file as it was read, with all folders; so these have names that are nobody's.
+build_both()
+{
+	build -bb &&
+		(cd "$copy/SOURCES" && build -bs --define "_sourcedir ." --define "_builddir /usr/src" \
+			--define "_buildrootdir /usr/src" --define "_smp_mflags -j1")
+}
+
+spec=$(realpath rpm/shift-rdma.spec)
 echo "make-rpm: building (a minute or two; $folder/build-rpm.log)"
-if ! rpmbuild -ba $others --define "_topdir $copy" --define "_buildhost shift" --define "vendor SHIFT" \
-	--define "use_source_date_epoch_as_buildtime 1" --define "clamp_mtime_to_source_date_epoch 1" \
-	--define "_libdir /usr/lib64" --define "_libexecdir /usr/libexec" --define "_source_payload w9.gzdio" \
-	--define "_binary_payload w9.gzdio" --define "_smp_mflags -j$(nproc)" \
-	rpm/shift-rdma.spec > "$folder/build-rpm.log" 2>&1; then
+if ! build_both > "$folder/build-rpm.log" 2>&1; then
 	tail -30 "$folder/build-rpm.log" >&2
 	echo "make-rpm: the build failed; all of it is in $folder/build-rpm.log" >&2
 	exit 1
