@@ -24,6 +24,9 @@ struct ring_lib {
 	init_obj_fn init_obj; /* NULL: the library is too old */
 	ring_reg_dmabuf_fn reg_dmabuf;
 	qp_ex_fn qp_ex;
+	/* struct mlx5dv_qp_ex has grown: an older library has something else behind its own end */
+	bool has_mkey_builders;	  /* rdma-core 36: up to wr_raw_wqe */
+	bool has_stream_builders; /* rdma-core 37: up to wr_set_mkey_crypto */
 };
 
 /* The first library that a NIC was found to belong to. Devices of another one are not served. */
@@ -69,6 +72,9 @@ static const struct ring_lib *lib_claiming(const char *name, struct ibv_device *
 			.init_obj = (init_obj_fn)dlvsym(handle, "mlx5dv_init_obj", "MLX5_1.2"),
 			.reg_dmabuf = (ring_reg_dmabuf_fn)dlsym(handle, "mlx5dv_reg_dmabuf_mr"),
 			.qp_ex = (qp_ex_fn)dlsym(handle, "mlx5dv_qp_ex_from_ibv_qp_ex"),
+			/* functions of the same releases */
+			.has_mkey_builders = dlvsym(handle, "_mlx5dv_mkey_check", "MLX5_1.20"),
+			.has_stream_builders = dlvsym(handle, "mlx5dv_crypto_login", "MLX5_1.21"),
 		};
 	if (lib && lib->is_supported && lib->is_supported(device))
 		return lib;
@@ -171,9 +177,13 @@ bool ring_direct_builders(struct ibv_qp_ex *qp)
 	const struct ring_lib *lib = atomic_load(&chosen);
 	struct mlx5dv_qp_ex *direct = lib && lib->qp_ex ? lib->qp_ex(qp) : NULL;
 
-	return direct && (direct->wr_set_dc_addr || direct->wr_mr_interleaved ||
-			  direct->wr_mr_list || direct->wr_mkey_configure || direct->wr_raw_wqe ||
-			  direct->wr_set_dc_addr_stream || direct->wr_memcpy);
+	if (!direct)
+		return false;
+	if (direct->wr_set_dc_addr || direct->wr_mr_interleaved || direct->wr_mr_list)
+		return true;
+	if (lib->has_mkey_builders && (direct->wr_mkey_configure || direct->wr_raw_wqe))
+		return true;
+	return lib->has_stream_builders && (direct->wr_set_dc_addr_stream || direct->wr_memcpy);
 }
 
 /* -- address handles --------------------------------------------------------------------------- */
