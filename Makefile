@@ -84,6 +84,7 @@ help:
 	@echo "  make wheel            the Python package, into $(OUT)/packages (test-wheel: in fresh environments)"
 	@echo "  make dist             the source archive, its bill of materials (SPDX), SHA256SUMS, into $(OUT)/dist"
 	@echo "  make release          dist, and all packages beside it"
+	@echo "  make test-distros     one build on Debian 11 to sid, each with its rdma-core, Redis and Python; gets them"
 	@echo "  make install          into CMAKE_INSTALL_PREFIX (give it in CMAKE_FLAGS)"
 	@echo "  make clean            removes build folders and $(OUT)/"
 
@@ -322,6 +323,12 @@ dist: build
 release: build deb rpm wheel
 	@python3 -B scripts/check-packages.py $(OUT)/packages/*.deb $(OUT)/packages/*.rpm $(OUT)/packages/*.whl
 	@./scripts/make-dist.sh $(OUT)/dist $(B) $(OUT)/packages
+
+# SUITES and CASE: some of them, with commas; ENVIRONMENTS: so many of doctor's, drawn; SHIFT_MIRROR: where from.
+.PHONY: test-distros
+test-distros: build deb wheel
+	@python3 -B tests/distros/distros.py --build $(B) --out $(OUT) $(if $(SUITES),--suites $(SUITES)) \
+		$(if $(CASE),--cases $(CASE)) $(if $(ENVIRONMENTS),--environments $(ENVIRONMENTS))
 
 .PHONY: test-kernel
 test-kernel: build deb

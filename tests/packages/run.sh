@@ -40,27 +40,11 @@ done
 top=$(mktemp -d)
 # In namespaces of its own: whatever happens, no mount and no process is left.
 inside="unshare --mount --pid --fork --kill-child --mount-proc --ipc"
+enter=$here/enter.sh
 $inside true 2> "$top/why" || skip "no namespaces here: $(cat "$top/why")"
-cat > "$top/enter" << 'ENTER'
-set -eu
-top=$1
-shift
-mount -t tmpfs tmpfs "$top/copy"
-mkdir "$top/copy/upper" "$top/copy/work" "$top/copy/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$top/copy/upper,workdir=$top/copy/work" "$top/copy/root" ||
-	exit 77
-root=$top/copy/root
-mount --bind /dev "$root/dev"
-mount -t tmpfs tmpfs "$root/dev/shm"
-mount -t tmpfs tmpfs "$root/run"
-mount -t proc proc "$root/proc"
-mkdir -p "$root/mnt/shift"
-cp -r "$top/share/." "$root/mnt/shift"
-exec chroot "$root" "$@"
-ENTER
 mkdir "$top/copy" "$top/share"
 trap 'rm -rf "$top"' EXIT
-$inside sh "$top/enter" "$top" true 2> "$top/why" || skip "no overlay over this system: $(cat "$top/why")"
+$inside "$enter" / "$top" "$top/share" true 2> "$top/why" || skip "no overlay over this system: $(cat "$top/why")"
 
 if [ -z "$debs" ]; then
 	debs=$top/share/debs
@@ -85,7 +69,7 @@ set -- python3 /mnt/shift/packages/inside.py --debs /mnt/shift/debs --cut /mnt/s
 		{ cat /mnt/shift/apt.log; echo "skipped: autopkgtest cannot be installed"; exit 77; }
 	autopkgtest -B /mnt/shift/debs/*.deb /mnt/shift/ -- null'
 status=0
-$inside sh "$top/enter" "$top" env PYTHONDONTWRITEBYTECODE=1 PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@" || status=$?
+$inside "$enter" / "$top" "$top/share" env PYTHONDONTWRITEBYTECODE=1 PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@" || status=$?
 if [ -n "$lintian" ] && ! wait $lintian; then
 	echo "FAILED lintian"
 	cat "$top/lintian"

@@ -3,7 +3,7 @@
 """The wheel in fresh virtual environments: installed by root, used by somebody else, who cannot write there. A stock
 ib_write_bw under shiftrun, on the wheel's own software NICs, outlives a dead port.
 
-usage: wheel_test.py --build BUILD [PYTHON...]     default: the Python that runs this
+usage: wheel_test.py --build BUILD | --wheel FILE [PYTHON...]     default: the Python that runs this
 """
 import argparse
 import glob
@@ -210,14 +210,17 @@ def parts():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", required=True)
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--build", help="its wheel is made")
+    source.add_argument("--wheel", metavar="FILE")
     parser.add_argument("python", nargs="*", default=[sys.executable])
     args = parser.parse_args()
     failed = tried = 0
     with tempfile.TemporaryDirectory(prefix="shift-wheel-") as folder:
         os.chmod(folder, 0o755)
-        wheel = subprocess.run([sys.executable, os.path.join(ROOT, "scripts/make-wheel.py"), args.build, folder],
-                               check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+        wheel = args.wheel or subprocess.run(
+            [sys.executable, os.path.join(ROOT, "scripts/make-wheel.py"), args.build, folder], check=True,
+            stdout=subprocess.PIPE, text=True).stdout.strip()
         for n, python in enumerate(args.python):
             tried += 1
             os.mkdir(os.path.join(folder, str(n)))

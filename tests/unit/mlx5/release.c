@@ -31,8 +31,7 @@ EXPORTED int _mlx5dv_mkey_check(struct mlx5dv_mkey *mkey, struct mlx5dv_mkey_err
 #endif
 
 #if RELEASE >= 37
-EXPORTED int mlx5dv_crypto_login(struct ibv_context *context,
-				 struct mlx5dv_crypto_login_attr *attr)
+EXPORTED int mlx5dv_crypto_login(struct ibv_context *context, struct mlx5dv_crypto_login_attr *attr)
 {
 	return ENOTSUP;
 }
