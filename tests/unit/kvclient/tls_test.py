@@ -66,23 +66,38 @@ def openssl(folder, *args):
     subprocess.run(["openssl", *args], cwd=folder, check=True, capture_output=True)
 
 
+def sign_expired(folder):
+    """By `openssl ca`: since 3.4 `openssl x509` signs for no time that is over."""
+    for name, text in (("index.txt", ""), ("own.srl", "01\n")):
+        with open(os.path.join(folder, name), "w") as f:
+            f.write(text)
+    with open(os.path.join(folder, "ca.conf"), "w") as f:
+        f.write("[ca]\ndefault_ca=own\n[own]\ndatabase=index.txt\nserial=own.srl\nnew_certs_dir=.\ndefault_md=sha256\n"
+                "policy=any\n[any]\ncommonName=supplied\n")
+    openssl(folder, "ca", "-batch", "-notext", "-config", "ca.conf", "-cert", "ca.pem", "-keyfile", "ca.key",
+            "-startdate", "20200101000000Z", "-enddate", "20200201000000Z", "-extfile", "ext", "-in",
+            "expired.csr", "-out", "expired.pem")
+
+
 def certificates(folder):
     """
-    A CA, and what it signed: server (for localhost), the same until yesterday, one of another host, and
+    A CA, and what it signed: server (for localhost), the same until 2020, one of another host, and
     client; another CA that signed nothing.
     """
     for ca in ("ca", "other"):
         openssl(folder, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
                 f"/CN=SHIFT test {ca}", "-keyout", f"{ca}.key", "-out", f"{ca}.pem")
     here, elsewhere = "DNS:localhost,IP:127.0.0.1", "DNS:redis.example.org,IP:127.0.0.7"
-    for name, days, names in (("server", "2", here), ("expired", "-1", here), ("stranger", "2", elsewhere),
-                              ("client", "2", here)):
+    for name, names in (("server", here), ("expired", here), ("stranger", elsewhere), ("client", here)):
         with open(os.path.join(folder, "ext"), "w") as f:
             f.write(f"subjectAltName={names}\n")
         openssl(folder, "req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout",
                 f"{name}.key", "-out", f"{name}.csr")
+        if name == "expired":
+            sign_expired(folder)
+            continue
         openssl(folder, "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
-                "-CAcreateserial", "-days", days, "-extfile", "ext", "-out", f"{name}.pem")
+                "-CAcreateserial", "-days", "2", "-extfile", "ext", "-out", f"{name}.pem")
 
 
 class Tls(unittest.TestCase):
@@ -185,7 +200,7 @@ class Tls(unittest.TestCase):
         self.assertFalse(well, "no CA: " + said)
         await_listening(self.expired_port)
         well, said = answers(url.replace(str(self.port), str(self.expired_port)) + own)
-        self.assertFalse(well, "a certificate of yesterday: " + said)
+        self.assertFalse(well, "a certificate of 2020: " + said)
         self.assertIn("TLS", said)
         self.assertIn("expired", said)
         self.assertTrue(answers(url.replace("localhost", "127.0.0.1") + own)[0], "by the address")
