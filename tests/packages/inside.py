@@ -30,6 +30,8 @@ from cuts import cut
 from shiftlab.lab import Lab, draw_seed, free_port, wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+# The source tree, or what run.sh has copied of it.
+TREE = next(up for up in (HERE + "/..", HERE + "/../..") if os.path.isdir(up + "/debian"))
 ARCH = subprocess.run(["dpkg", "--print-architecture"], capture_output=True, text=True, check=True).stdout.strip()
 TRIPLET = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[ARCH]
 LIB = f"/usr/lib/{TRIPLET}"
@@ -343,8 +345,8 @@ def pingpong(lab):
     settings("")
     ways = ((), ("shiftctl", "run", "--"))
     for command in ways if args.cuts == "all" else (random.choice(ways),):
-        run(os.path.join(HERE, "..", "debian", "tests", "pingpong"), *command, env=bare_env(lab))
-    prolog = os.path.join(HERE, "..", "docs", "deploy", "slurm-task-prolog.sh")
+        run(os.path.join(TREE, "debian", "tests", "pingpong"), *command, env=bare_env(lab))
+    prolog = os.path.join(TREE, "docs", "deploy", "slurm-task-prolog.sh")
     check(not run(prolog, env=bare_env(lab)), "the prolog turns it on for all jobs")
     lines = run(prolog, env=bare_env(lab, SHIFT="1", SHIFT_KV="lmdb:/dev/shm/prolog")).splitlines()
     check(lines == ["export SHIFT_ENABLE=1"], lines)
