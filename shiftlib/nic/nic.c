@@ -76,6 +76,7 @@ static const char *nics_backup(const struct backup_nic *nics)
 {
 	uint64_t lockable = backup_lockable(), wants = backup_auto_wants(nics, sh_nics.n);
 
+	sh_nics.limited = lockable != UINT64_MAX;
 	if (backup_is_auto(sh.config.backup) && lockable < wants)
 		sh_log(SH_LOG_INFO,
 		       "SHIFT_BACKUP is auto, and that is pair here: no more than %llu KiB may be "

@@ -127,7 +127,8 @@ struct sh_nics {
 	uint32_t n;
 	uint32_t revision; /* the highest revision */
 	bool known;
-	struct { /* VLAN of the first connection */
+	bool limited; /* not all memory may be locked */
+	struct {      /* VLAN of the first connection */
 		bool known;
 		uint16_t id; /* 0: none */
 	} vlan;

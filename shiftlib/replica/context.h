@@ -33,6 +33,7 @@ struct sh_ctx {
 	bool dead;	     /* true once its device has reported its end */
 	bool death_masked;   /* and some connection has outlived that */
 	bool prepared;	     /* NICs opening: some RC QP was made */
+	bool opens_more;     /* further backups are opened behind the first */
 	uint32_t n_self;     /* QPs that are connected to themselves */
 	/* QPs by port (0: not known) and by what a fault of the NIC is to them: conn/users.h */
 	uint32_t users[SH_HELD_PORTS + 1][SH_USERS];

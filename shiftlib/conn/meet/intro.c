@@ -431,7 +431,8 @@ static bool intro_nics_open(struct sh_qp *qp) SH_LOCKED
 
 	for (k = 1; k < ctx->n_paths; k++) {
 		n_open += ctx->path[k]->state == SH_NIC_OPEN;
-		n_opening += ctx->path[k]->state == SH_NIC_OPENING;
+		n_opening += ctx->path[k]->state == SH_NIC_OPENING ||
+			     (ctx->opens_more && ctx->path[k]->state == SH_NIC_CLOSED);
 	}
 	if (ctx->nic->state == SH_NIC_FAILED)
 		sh_level_set(qp, SH_DRIVEN, ctx->nic->why);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Request builders of direct verbs, with a libmlx5 as of rdma-core 35, 36 and 37: what is behind the
- * end of an older one's struct mlx5dv_qp_ex is none of them. A process has one libmlx5, and so has
- * each test.
+ * Request builders of direct verbs, with a libmlx5 as of rdma-core 35, 36 and 37: what is behind
+ * the end of an older one's struct mlx5dv_qp_ex is none of them. A process has one libmlx5, and so
+ * has each test.
  *
  * usage: mlx5_releases_test LIBRARY LIBRARY LIBRARY
  */
