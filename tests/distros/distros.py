@@ -3,13 +3,16 @@
 """One build in the userlands of other distributions: each a small root of its own, made by scripts/make-root.sh from
 where this machine's apt gets Debian, with its own rdma-core, perftest, Redis, dpkg and Python.
 
-  distros.py --build DIR [--out DIR] [--suites NAME,...] [--cases NAME,...] [--environments N]
+  distros.py --build DIR [--out DIR] [--suites NAME,...] [--cases NAME,...] [--environments N] [--over DIR]
+
+--over: files that are laid over the suite's own, such as another rdma-core by `DESTDIR=DIR ninja install`.
 
 The cases are in inside.py. Each root stays as it is: cases run in an overlay over it, in namespaces of their own (mounts,
 processes, network). Writes OUT/distros.md, OUT/distros.json and, for each suite, OUT/distros/SUITE.log. The closing line is
 "N passed, N failed, N skipped"; the exit status is 1 if one failed.
 """
 import argparse
+import glob
 import json
 import os
 import re
@@ -29,6 +32,7 @@ LIMIT_S = 2400
 SKIPPED = 77
 HERE = os.path.dirname(os.path.realpath(__file__))
 TREE = os.path.realpath(ROOT)
+BEGIN = 'ip link set lo up; echo 127.0.0.1 localhost > /etc/hosts; exec "$@"'
 INSIDE = ["unshare", "--mount", "--pid", "--net", "--ipc", "--fork", "--kill-child", "--mount-proc"]
 
 
@@ -49,15 +53,22 @@ def asked(root, *argv):
     return done.stdout.strip()
 
 
+def rdma_core(root):
+    """By its package, or by the name of the library that lies over it."""
+    for path in glob.glob(args.over + "/usr/lib/*/libibverbs.so.1.*.*.*") if args.over else ():
+        return path.split(".so.1.")[1].split(".", 1)[1] + ", built"
+    return asked(root, "dpkg-query", "-W", "-f", "${Version}", "libibverbs1")
+
+
 def versions(root):
     glibc = re.search(r"([\d.]+)$", asked(root, "ldd", "--version").split("\n")[0])
-    return {"rdma_core": asked(root, "dpkg-query", "-W", "-f", "${Version}", "libibverbs1"),
+    return {"rdma_core": rdma_core(root),
             "perftest": asked(root, "dpkg-query", "-W", "-f", "${Version}", "perftest"),
             "glibc": glibc.group(1) if glibc else "?", "python": asked(root, "python3", "--version").split()[-1]}
 
 
 def command():
-    return ["python3", "-B", SHARE + "/tests/distros/inside.py", "--build", in_share(args.build),
+    return ["PYTHONDONTWRITEBYTECODE=1", "python3", SHARE + "/tests/distros/inside.py", "--build", in_share(args.build),
             "--packages", in_share(args.packages),
             *(["--environments", str(args.environments)] if args.environments else []), *args.cases]
 
@@ -65,9 +76,9 @@ def command():
 def enter(root, folder):
     """Runs the cases in a root, and yields what is printed."""
     os.mkdir(os.path.join(folder, "copy"))
-    argv = INSIDE + [os.path.join(TREE, "tests/packages/enter.sh"), root, folder, TREE, "sh", "-c",
-                     'ip link set lo up; echo 127.0.0.1 localhost > /etc/hosts; exec "$@"', "sh", "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
-                     "LANG=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1", *command()]
+    system = ":".join([args.over, root] if args.over else [root])
+    argv = INSIDE + [os.path.join(TREE, "tests/packages/enter.sh"), system, folder, TREE, "sh", "-c", BEGIN, "sh", "env", "-i",
+                     "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8", *command()]
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors="replace") as process:
         watch = threading.Timer(LIMIT_S, process.kill)
@@ -140,7 +151,9 @@ def parse():
     parser.add_argument("--suites", help="of " + ", ".join(SUITES))
     parser.add_argument("--cases", help="of " + ", ".join(CASES))
     parser.add_argument("--environments", type=int, help="so many of doctor's, drawn (all)")
+    parser.add_argument("--over", metavar="DIR", help="files over the suite's own")
     given = parser.parse_args()
+    given.over = given.over and os.path.abspath(given.over)
     given.suites, given.cases = names(given.suites, SUITES), names(given.cases, CASES)
     given.roots = os.path.join(os.path.abspath(given.build), "distros")
     given.packages = os.path.join(os.path.abspath(given.out), "packages")

@@ -38,11 +38,18 @@ def check(truth, what):
         raise RuntimeError(what)
 
 
+def why(text):
+    """The line that says what failed."""
+    lines = text.strip().splitlines() or ["it says nothing"]
+    return next((line for line in lines if re.match(r"FAILED|AssertionError|FAIL:", line)), lines[-1])
+
+
 def said(argv, env=None, limit=60):
     """What it prints; it ends well."""
     done = subprocess.run([str(a) for a in argv], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors="replace", timeout=limit, check=False)
-    check(done.returncode in (0, SKIPPED), f"{' '.join(map(str, argv))}: exit {done.returncode}\n{done.stdout}")
+    check(done.returncode in (0, SKIPPED), f"{why(done.stdout)}\n{' '.join(map(str, argv))}: exit {done.returncode}\n"
+          f"{done.stdout}")
     if done.returncode == SKIPPED:
         raise Skip(done.stdout.strip().splitlines()[-1])
     return done.stdout
