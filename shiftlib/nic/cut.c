@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Watch of dead and sick NICs that may be cut off from memory: nobody has to wait for what such a
- * NIC may still do.
+ * NIC may still do. The looks have a worker of their own: the NIC's other ones wait in the driver,
+ * for as long as a command of a NIC that hangs may take.
  */
 #include <stdlib.h>
 #include "shiftlib/news.h"
@@ -83,7 +84,8 @@ void sh_nic_cut_poll(struct sh_nic *nic)
 				  .nic = nic,
 				  .incarnation = nic->incarnation };
 	sh_job_begin(&nic->busy);
-	nic->cut.asked = !sh_worker_submit(nic->worker, &task->job);
+	nic->cut.asked = sh_nic_worker(&nic->cut.eyes, nic->name) &&
+			 !sh_worker_submit(nic->cut.eyes, &task->job);
 	if (nic->cut.asked)
 		return;
 	sh_job_end(&nic->busy);

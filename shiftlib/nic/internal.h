@@ -41,6 +41,9 @@ void sh_nic_poll_soon(struct sh_nic *nic) SH_LOCKED; /* look at a dead or sick N
 void sh_nic_control_readable(void *nic) SH_LOCKED;
 void sh_nic_async_readable(void *nic) SH_LOCKED;
 
+/* open.c. Starts a worker unless it runs; false: no memory. It lives as long as the process. */
+bool sh_nic_worker(struct sh_worker **worker, const char *name) SH_LOCKED;
+
 /* cut.c. begin: the NIC is dead, or sick. look: its time has come. */
 void sh_nic_cut_begin(struct sh_nic *nic) SH_LOCKED;
 void sh_nic_cut_poll(struct sh_nic *nic) SH_LOCKED;

@@ -97,12 +97,13 @@ struct sh_nic {
 	bool asked;	  /* a job that opens the NIC or asks its port is under way */
 	bool ask_again;	  /* the port changed meanwhile */
 	struct sh_hang hang;
-	enum sh_event_cause dead_by;   /* fatal: the cause */
-	uint64_t look_at;	       /* dead or sick: time of the next try; 0: well */
-	struct {		       /* dead or sick: the watch of its way to memory, see cut.c */
-		int fd;		       /* pci.h; negative: not known */
-		bool asked, once, off; /* off: cut off for certain */
-		bool seen, gone;       /* seen: looked at; gone: no answer at all */
+	enum sh_event_cause dead_by; /* fatal: the cause */
+	uint64_t look_at;	     /* dead or sick: time of the next try; 0: well */
+	struct {		     /* dead or sick: the watch of its way to memory, see cut.c */
+		int fd;		     /* pci.h; negative: not known */
+		struct sh_worker *eyes; /* looks, while commands hang; NULL: never needed */
+		bool asked, once, off;	/* off: cut off for certain */
+		bool seen, gone;	/* seen: looked at; gone: no answer at all */
 		uint64_t look_at, interval;
 		uint64_t on_at;	  /* last time when not cut off; 0: never since its death */
 		uint32_t on_of;	  /* incarnation at that time */

@@ -155,7 +155,7 @@ static void nic_open_run(struct sh_job *job)
 		sh_control_address(task->made.control, &task->address);
 }
 
-static bool nic_worker(struct sh_worker **worker, const char *name) SH_LOCKED
+bool sh_nic_worker(struct sh_worker **worker, const char *name)
 {
 	if (*worker)
 		return true;
@@ -167,7 +167,7 @@ static bool nic_worker(struct sh_worker **worker, const char *name) SH_LOCKED
 
 static bool nic_workers(struct sh_nic *nic) SH_LOCKED
 {
-	return nic_worker(&nic->prompt, nic->name) && nic_worker(&nic->worker, nic->name);
+	return sh_nic_worker(&nic->prompt, nic->name) && sh_nic_worker(&nic->worker, nic->name);
 }
 
 const char *sh_nic_submit(struct sh_nic *nic, void (*run)(struct sh_job *),

@@ -84,8 +84,8 @@ def port(rig):
 
 @case("shift.flr")
 def flr(rig):
-    """A reset behind the driver's back."""
-    return outlives(rig, "flr", **HANGS)
+    """A reset behind the driver's back, of which it hears nothing; and an operator's reset, by which it finds its NIC again."""
+    return outlives(rig, "flr", "reset", **HANGS)
 
 
 @case("shift.reset", by_name=True)
