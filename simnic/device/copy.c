@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -16,7 +17,6 @@
 
 #define WORD	   8
 #define LINE	   128
-#define PAGE	   4096ULL
 #define LOOK_PAGES 512
 #define TORN_NS	   1000 /* time between the halves of a torn line */
 
@@ -210,10 +210,11 @@ void sn_copy_tear(bool lines)
 
 static bool range_mapped(uintptr_t at, uintptr_t end)
 {
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), n;
 	unsigned char seen[LOOK_PAGES];
 
-	for (uintptr_t n; at < end; at += n) {
-		n = end - at < LOOK_PAGES * PAGE ? end - at : LOOK_PAGES * PAGE;
+	for (at &= -page; at < end; at += n) {
+		n = end - at < LOOK_PAGES * page ? end - at : LOOK_PAGES * page;
 		if (mincore((void *)at, n, seen))
 			return false;
 	}
@@ -225,7 +226,7 @@ bool sn_copy_mapped(const struct iovec *iov, uint32_t n)
 	for (uint32_t i = 0; i < n; i++) {
 		uintptr_t begin = (uintptr_t)iov[i].iov_base;
 
-		if (!range_mapped(begin & -(uintptr_t)PAGE, begin + iov[i].iov_len))
+		if (!range_mapped(begin, begin + iov[i].iov_len))
 			return false;
 	}
 	return true;

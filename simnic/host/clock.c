@@ -9,7 +9,7 @@
 off_t sn_clock_offset(enum sn_clock_page page)
 {
 	return ((off_t)SN_MAX_BFREGS / SN_BFREGS_PER_UAR + SN_MAX_DYN_UARS + SN_DM_PAGES + page) *
-	       SN_PAGE;
+	       sn_page();
 }
 
 int sn_clock_map(struct sn_ctx *ctx, enum sn_clock_page page)
@@ -21,7 +21,7 @@ int sn_clock_map(struct sn_ctx *ctx, enum sn_clock_page page)
 	if (!ctx->dev)
 		err = -EINVAL;
 	if (!err && !ctx->clock[page]) {
-		map = sn_ctx_mmap(ctx, NULL, SN_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED,
+		map = sn_ctx_mmap(ctx, NULL, sn_page(), PROT_READ | PROT_WRITE, MAP_SHARED,
 				  sn_clock_offset(page));
 		if (map == MAP_FAILED)
 			err = -ENOMEM;
@@ -39,5 +39,5 @@ void sn_clock_unmap(struct sn_ctx *ctx)
 {
 	for (int page = 0; page < SN_CLOCK_PAGES; page++)
 		if (ctx->clock[page])
-			munmap(ctx->clock[page], SN_PAGE);
+			munmap(ctx->clock[page], sn_page());
 }

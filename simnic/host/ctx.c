@@ -153,7 +153,7 @@ static int uar_file(unsigned int minor)
 	snprintf(node, sizeof(node), "/dev/infiniband/uverbs%u", minor);
 	fd = memfd_create(sn_path_map(node, mapped, sizeof(mapped)), MFD_CLOEXEC);
 
-	if (fd >= 0 && ftruncate(fd, pages * SN_PAGE)) {
+	if (fd >= 0 && ftruncate(fd, pages * sn_page())) {
 		sn_real()->close(fd);
 		return -1;
 	}
@@ -276,7 +276,7 @@ static void obj_free(struct sn_obj *obj)
 {
 	sn_mr_unpin(obj);
 	if (obj && obj->type == SN_OBJ_DM)
-		munmap(obj->dm.map, (size_t)obj->dm.n_pages * SN_PAGE);
+		munmap(obj->dm.map, (size_t)obj->dm.n_pages * sn_page());
 	free(obj);
 }
 
@@ -287,10 +287,10 @@ static void ctx_free(struct sn_ctx *ctx)
 		sn_dev_close(ctx->dev);
 	sn_event_files_free(ctx);
 	if (ctx->uar)
-		munmap(ctx->uar, (size_t)ctx->n_uars * SN_PAGE);
+		munmap(ctx->uar, (size_t)ctx->n_uars * sn_page());
 	for (uint32_t i = 0; i < SN_MAX_DYN_UARS; i++)
 		if (ctx->dyn_uars[i])
-			munmap(ctx->dyn_uars[i], SN_PAGE);
+			munmap(ctx->dyn_uars[i], sn_page());
 	sn_clock_unmap(ctx);
 	for (uint32_t i = 0; i < ctx->n_objs; i++)
 		obj_free(ctx->objs[i]);

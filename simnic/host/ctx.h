@@ -12,16 +12,25 @@
 
 #include <pthread.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include "simnic/device/device.h"
 #include "simnic/host/object.h"
 
-#define SN_PAGE		4096
 #define SN_MAX_BFREGS	512
 #define SN_MAX_DYN_UARS 512 /* doorbell pages that are mapped one by one: thread domains */
 #define SN_DM_PAGES	64  /* most pages of device memory in a context */
 enum sn_clock_page { SN_CLOCK_REGISTER, SN_CLOCK_INFO, SN_CLOCK_PAGES };
-#define SN_DM_BYTES ((uint64_t)SN_DM_PAGES * SN_PAGE)
+#define SN_DM_BYTES ((uint64_t)SN_DM_PAGES * sn_page())
+
+/*
+ * The machine's pages (64 KiB on some arm64). A doorbell page is one of them, as on a NIC without
+ * doorbell pages of 4 KiB.
+ */
+static inline size_t sn_page(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
 
 struct sn_ctx {
 	pthread_mutex_t lock;

@@ -78,7 +78,7 @@ static int device_open(struct sn_ctx *ctx)
 {
 	int err;
 
-	ctx->uar = sn_ctx_mmap(ctx, NULL, (size_t)ctx->n_uars * SN_PAGE, PROT_READ | PROT_WRITE,
+	ctx->uar = sn_ctx_mmap(ctx, NULL, (size_t)ctx->n_uars * sn_page(), PROT_READ | PROT_WRITE,
 			       MAP_SHARED, 0);
 	if (ctx->uar == MAP_FAILED) {
 		ctx->uar = NULL;
@@ -86,7 +86,7 @@ static int device_open(struct sn_ctx *ctx)
 	}
 	err = sn_dev_open(ctx->nic_index, &ctx->dev);
 	for (uint32_t i = 0; i < ctx->n_uars && !err; i++)
-		err = sn_uar_add(ctx->dev, i, ctx->uar + (size_t)i * SN_PAGE);
+		err = sn_uar_add(ctx->dev, i, ctx->uar + (size_t)i * sn_page());
 	if (!err && ctx->async)
 		err = sn_dev_set_async_fd(ctx->dev, ctx->async->dev_fd);
 	return err;
@@ -102,13 +102,13 @@ static int dyn_uar_add_locked(struct sn_ctx *ctx, uint32_t index, off_t *offset)
 		return -EINVAL;
 	if (ctx->dyn_uars[index])
 		return -EBUSY;
-	*offset = ((off_t)SN_MAX_BFREGS / SN_BFREGS_PER_UAR + index) * SN_PAGE;
-	page = sn_ctx_mmap(ctx, NULL, SN_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, *offset);
+	*offset = ((off_t)SN_MAX_BFREGS / SN_BFREGS_PER_UAR + index) * sn_page();
+	page = sn_ctx_mmap(ctx, NULL, sn_page(), PROT_READ | PROT_WRITE, MAP_SHARED, *offset);
 	if (page == MAP_FAILED)
 		return -ENOMEM;
 	err = sn_uar_add(ctx->dev, ctx->n_uars + index, page);
 	if (err)
-		munmap(page, SN_PAGE);
+		munmap(page, sn_page());
 	else
 		ctx->dyn_uars[index] = page;
 	return err;

@@ -14,7 +14,7 @@
 /* Place of a page, behind all doorbell pages that a context may have. */
 off_t sn_dm_offset(uint32_t page)
 {
-	return ((off_t)SN_MAX_BFREGS / SN_BFREGS_PER_UAR + SN_MAX_DYN_UARS + page) * SN_PAGE;
+	return ((off_t)SN_MAX_BFREGS / SN_BFREGS_PER_UAR + SN_MAX_DYN_UARS + page) * sn_page();
 }
 
 /* Whole pages, one after the other; -ENOMEM. */
@@ -35,19 +35,19 @@ static int pages_take(struct sn_ctx *ctx, uint32_t n)
 static void pages_give(struct sn_ctx *ctx, const struct sn_obj *dm)
 {
 	SN_ASSERT(dm->dm.page + dm->dm.n_pages <= SN_DM_PAGES && ctx->dm_taken[dm->dm.page]);
-	munmap(dm->dm.map, (size_t)dm->dm.n_pages * SN_PAGE);
+	munmap(dm->dm.map, (size_t)dm->dm.n_pages * sn_page());
 	memset(ctx->dm_taken + dm->dm.page, 0, dm->dm.n_pages);
 }
 
 static int dm_map(struct sn_ctx *ctx, struct sn_obj *dm, uint64_t length)
 {
-	uint32_t n = (uint32_t)((length + SN_PAGE - 1) / SN_PAGE);
+	uint32_t n = (uint32_t)((length + sn_page() - 1) / sn_page());
 	int page = length && length <= SN_DM_BYTES ? pages_take(ctx, n) : -EINVAL;
 	void *map;
 
 	if (page < 0)
 		return page;
-	map = sn_ctx_mmap(ctx, NULL, (size_t)n * SN_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED,
+	map = sn_ctx_mmap(ctx, NULL, (size_t)n * sn_page(), PROT_READ | PROT_WRITE, MAP_SHARED,
 			  sn_dm_offset((uint32_t)page));
 	if (map == MAP_FAILED) {
 		memset(ctx->dm_taken + page, 0, n);

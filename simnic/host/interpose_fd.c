@@ -51,7 +51,7 @@ static void *clock_mmap(struct sn_ctx *ctx, void *addr, int flags, enum sn_clock
 	int err = sn_clock_map(ctx, page);
 
 	if (!err)
-		return sn_ctx_mmap(ctx, addr, SN_PAGE, PROT_READ, flags, sn_clock_offset(page));
+		return sn_ctx_mmap(ctx, addr, sn_page(), PROT_READ, flags, sn_clock_offset(page));
 	errno = -err;
 	return MAP_FAILED;
 }
@@ -64,11 +64,11 @@ static void *clock_mmap(struct sn_ctx *ctx, void *addr, int flags, enum sn_clock
 static void *nic_mmap(struct sn_ctx *ctx, void *addr, size_t length, int prot, int flags,
 		      off_t offset)
 {
-	uint64_t page = offset / SN_PAGE, command = page >> 8 & 0xff, index = page & 0xff;
+	uint64_t page = offset / sn_page(), command = page >> 8 & 0xff, index = page & 0xff;
 	off_t at;
 	int err;
 
-	if (command == MLX5_IB_MMAP_ALLOC_WC && length == SN_PAGE) {
+	if (command == MLX5_IB_MMAP_ALLOC_WC && length == sn_page()) {
 		err = sn_dyn_uar_add(ctx, (uint32_t)(index | (page >> 16 & 0xff) << 8), &at);
 		if (!err)
 			return sn_ctx_mmap(ctx, addr, length, prot, flags, at);
@@ -78,7 +78,7 @@ static void *nic_mmap(struct sn_ctx *ctx, void *addr, size_t length, int prot, i
 	if (command == MLX5_IB_MMAP_DEVICE_MEM && length <= SN_DM_BYTES)
 		return sn_ctx_mmap(ctx, addr, length, prot, flags,
 				   sn_dm_offset((uint32_t)(index | (page >> 16 & 0xff) << 8)));
-	if (!(prot & PROT_WRITE) && length == SN_PAGE && !(page >> 16) && !index) {
+	if (!(prot & PROT_WRITE) && length == sn_page() && !(page >> 16) && !index) {
 		if (command == MLX5_IB_MMAP_CORE_CLOCK)
 			return clock_mmap(ctx, addr, flags, SN_CLOCK_REGISTER);
 		if (command == MLX5_IB_MMAP_CLOCK_INFO)
@@ -87,11 +87,11 @@ static void *nic_mmap(struct sn_ctx *ctx, void *addr, size_t length, int prot, i
 	if (page >> 16 ||
 	    (command != MLX5_IB_MMAP_REGULAR_PAGE && command != MLX5_IB_MMAP_WC_PAGE &&
 	     command != MLX5_IB_MMAP_NC_PAGE) ||
-	    index >= ctx->n_uars || length != SN_PAGE) {
+	    index >= ctx->n_uars || length != sn_page()) {
 		errno = EINVAL;
 		return MAP_FAILED;
 	}
-	return sn_ctx_mmap(ctx, addr, length, prot, flags, index * SN_PAGE);
+	return sn_ctx_mmap(ctx, addr, length, prot, flags, index * sn_page());
 }
 
 EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset)

@@ -78,20 +78,20 @@ static int access_check(const struct ib_uverbs_reg_mr *cmd)
 		return -EINVAL;
 	if (!cmd->length || cmd->start + cmd->length < cmd->start)
 		return -EINVAL;
-	return (cmd->start ^ cmd->hca_va) % SN_PAGE ? -EINVAL : 0;
+	return (cmd->start ^ cmd->hca_va) % sn_page() ? -EINVAL : 0;
 }
 
 /* A kernel pins the pages, and cannot pin what is not there. */
 static int range_check(uint64_t start, uint64_t length)
 {
-	uint64_t at = start & ~(SN_PAGE - 1ULL), end = start + length;
+	uint64_t at = start & ~(sn_page() - 1ULL), end = start + length;
 	unsigned char seen[4096];
 
 	while (at < end) {
 		uint64_t n = end - at;
 
-		if (n > sizeof(seen) * (uint64_t)SN_PAGE)
-			n = sizeof(seen) * (uint64_t)SN_PAGE;
+		if (n > sizeof(seen) * (uint64_t)sn_page())
+			n = sizeof(seen) * (uint64_t)sn_page();
 		if (mincore((void *)(uintptr_t)at, n, seen))
 			return -EFAULT;
 		at += n;
@@ -366,7 +366,7 @@ static bool dmabuf_reached(const struct sn_req *req, int fd)
 /* cmd->start is where it begins in the buffer, and then where it is mapped. */
 static int dmabuf_map(struct ib_uverbs_reg_mr *cmd, int fd, struct sn_obj *mr)
 {
-	uint64_t in_page = cmd->start % SN_PAGE;
+	uint64_t in_page = cmd->start % sn_page();
 	struct stat st;
 	void *map;
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include "shiftlib/base/mapped.h"
 
-enum { PAGE = 4096, LENGTH = 8 * PAGE };
+enum { PAGE = 1 << 16, LENGTH = 8 * PAGE }; /* pages of every machine */
 
 static char *at;
 

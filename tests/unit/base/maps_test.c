@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include "shiftlib/base/maps.h"
 
-enum { LENGTH = 8 * 4096 };
+enum { PAGE = 1 << 16, LENGTH = 8 * PAGE }; /* pages of every machine */
 
 static void lines(void **state)
 {
@@ -87,7 +87,7 @@ static void each_kind(void **state)
 	assert_true(is_shared(inherited, LENGTH));
 	assert_true(is_shared(of_file, LENGTH));
 	assert_true(is_shared(sysv, LENGTH));
-	assert_true(is_shared(of_file + 4096, 8));
+	assert_true(is_shared(of_file + PAGE, 8));
 	assert_true(is_shared(of_file + LENGTH - 1, 1));
 	assert_true(is_shared(NULL, SIZE_MAX)); /* implicit paging on demand */
 

@@ -62,7 +62,7 @@ static char thread_state(pid_t pid, const char *thread)
 	char path[300], text[512] = "", *end;
 	FILE *file;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", pid, thread);
+	snprintf(path, sizeof(path), "/proc/%d/task/%.15s/stat", pid, thread);
 	file = fopen(path, "re");
 	if (!file)
 		return 'X';
