@@ -2,6 +2,8 @@
 /* Real QPs of SHIFT's own, on their way to where they send. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
 #include "shiftlib/control/address.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/replica/real_qp.h"
@@ -9,7 +11,6 @@
 #include "shiftlib/shift.h"
 
 #define REAL_QP_PORT 1
-#define LOOPED_PAGE  4096
 
 int sh_real_qp_to_rts(struct ibv_qp *real, const struct ibv_qp_attr *app, uint32_t psn)
 {
@@ -67,10 +68,10 @@ bool sh_looped_make(struct sh_looped *looped, struct ibv_pd *pd, size_t bytes, u
 	struct ibv_qp_init_attr init = { .qp_context = (void *)(uintptr_t)&sh_reclaim_mark,
 					 .qp_type = IBV_QPT_RC,
 					 .cap = { .max_send_wr = depth, .max_send_sge = 1 } };
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
 	/* whole pages: what is registered must not be shared with a forked child's heap */
-	if (posix_memalign(&looped->memory, LOOPED_PAGE,
-			   (bytes + LOOPED_PAGE - 1) / LOOPED_PAGE * LOOPED_PAGE))
+	if (posix_memalign(&looped->memory, page, (bytes + page - 1) / page * page))
 		return false;
 	memset(looped->memory, 0, bytes);
 	looped->mr = sh.real->reg_mr(pd, looped->memory, bytes,
