@@ -34,13 +34,13 @@ static void __attribute__((destructor)) destruct(void)
 static bool stats(void)
 {
 	struct stat by_path, by_fd, at, link;
-	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	bool well = fd >= 0 && !stat("/proc/self/exe", &by_path) && !fstat(fd, &by_fd) &&
-		    !fstatat(AT_FDCWD, "/proc/self/exe", &at, 0) && !lstat("/proc/self/exe", &link);
+	int fd = open("/proc/self/cwd", O_RDONLY | O_CLOEXEC);
+	bool well = fd >= 0 && !stat("/proc/self/cwd", &by_path) && !fstat(fd, &by_fd) &&
+		    !fstatat(AT_FDCWD, "/proc/self/cwd", &at, 0) && !lstat("/proc/self/cwd", &link);
 
 	return well && by_path.st_ino == by_fd.st_ino && by_path.st_size == by_fd.st_size &&
 	       by_path.st_mtim.tv_nsec == by_fd.st_mtim.tv_nsec && at.st_ino == by_fd.st_ino &&
-	       S_ISREG(by_path.st_mode) && S_ISLNK(link.st_mode) &&
+	       S_ISDIR(by_path.st_mode) && S_ISLNK(link.st_mode) &&
 	       stat("/nonexistent", &at) == -1 && errno == ENOENT;
 }
 

@@ -57,7 +57,7 @@ def glibc(path):
 def texts(path):
     """Strings that are the name of a library as a whole, or end with one as a path."""
     with open(path, "rb") as f:
-        found = re.findall(rb"(?:^|[\0/])(lib[\w+-]+\.so[\w.]*)(?=\0)", f.read())
+        found = re.findall(rb"(?:^|[^ -.0-~])(lib[\w+-]+\.so[\w.]*)(?=\0)", f.read())
     return {name.decode() for name in found}
 
 
