@@ -24,16 +24,37 @@ RING_INLINE struct mlx5_cqe64 *ring_cqe_slot(const struct sp_cq_ring *ring, uint
 	return (struct mlx5_cqe64 *)(ring->buf + ((size_t)(ci & ring->mask) << ring->shift));
 }
 
-/* The acquire orders a CQE's other bytes behind this one, which the NIC stores last. */
+/*
+ * The acquire orders a CQE's other bytes behind this one, which the NIC stores last, as far as CPUs
+ * see memory; ring_from_device_barrier(), as devices do.
+ */
 RING_INLINE uint32_t ring_cqe_own(const struct mlx5_cqe64 *cqe)
 {
 	return __atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE);
 }
 
-/* True if the NIC has written the CQE in this round. Opcode 15 is what the library fills in. */
+/*
+ * What the NIC stored before the CQE, which was read, is read behind it. Arm: an acquire is for
+ * the domain of the memory's own attributes (inner shareable on Linux), while nothing says that a
+ * NIC is in there; oshld as in libmlx5.
+ */
+RING_INLINE void ring_from_device_barrier(void)
+{
+#if defined(__aarch64__)
+	__asm__ volatile("dmb oshld" ::: "memory");
+#endif
+}
+
+/*
+ * True if the NIC has written the CQE in this round: its other bytes may be read then. Opcode 15 is
+ * what the library fills in.
+ */
 RING_INLINE bool ring_cqe_valid(const struct sp_cq_ring *ring, uint32_t ci, uint32_t op_own)
 {
-	return op_own < MLX5_CQE_INVALID << 4 && (op_own & 1) == !!(ci & ring->cnt);
+	if (op_own >= MLX5_CQE_INVALID << 4 || (op_own & 1) != !!(ci & ring->cnt))
+		return false;
+	ring_from_device_barrier();
+	return true;
 }
 
 /* Returns the CQE at this index if the NIC has written it, else NULL. */

@@ -60,6 +60,15 @@ RING_INLINE struct sp_cq *ring_cq_of(const struct ibv_context *ctx, uint32_t han
 	return atomic_load_explicit(&ring_cqs[ctx->cmd_fd][handle], memory_order_acquire);
 }
 
+/*
+ * As ring_cq_of(), and in order behind atomics of the caller: an acquiring load alone is not, on
+ * arm64 (tests/litmus/arm_v8_0.litmus).
+ */
+RING_INLINE struct sp_cq *ring_cq_of_behind(const struct ibv_context *ctx, uint32_t handle)
+{
+	return handle < RING_MAX_HANDLE ? atomic_load(&ring_cqs[ctx->cmd_fd][handle]) : NULL;
+}
+
 RING_INLINE struct sp_carrier *ring_carrier_of(struct sp_dev *dev, uint32_t qpn)
 {
 	return atomic_load_explicit(&dev->carriers[qpn], memory_order_acquire);

@@ -212,7 +212,7 @@ int ring_unknown_poll(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	int got;
 
 	atomic_fetch_add(n_pollers, 1); /* in order before the look, see ring_unknown_wait() */
-	if (ring_unlikely(ring_cq_of(ibv->context, ibv->handle))) {
+	if (ring_unlikely(ring_cq_of_behind(ibv->context, ibv->handle))) {
 		atomic_fetch_sub(n_pollers, 1);
 		return ring_poll_cq(ibv, n, wc);
 	}
