@@ -14,6 +14,15 @@ DEATHS      ?= 1000
 RUNS        ?= 100
 CMAKE       := cmake -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo $(CMAKE_FLAGS)
 SOURCES      = $(shell git ls-files '*.c' '*.h')
+PACKAGES     = $(OUT)/packages
+
+# ARCH=arm64: build, deb and wheel for that, on another machine.
+ifeq ($(ARCH),arm64)
+B           := build-arm64
+CMAKE       += -DCMAKE_TOOLCHAIN_FILE=cmake/arm64.cmake
+PACKAGES     = $(OUT)/packages/arm64
+ENTER       := ./scripts/arm64.sh $(B)
+endif
 
 .PHONY: all help deps build quick demo test san-address san-thread test-clang format check-format fuzz \
 	proof proof-long model-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long again-long soak cases crossed gray-long \
@@ -36,6 +45,8 @@ help:
 	@echo "Long tests"
 	@echo "  make test-kernel      on Debian's own kernel with soft-RoCE, by QEMU (10 minutes; CASE=pattern)"
 	@echo "  make test-driver      the kernel's own mlx5 driver over a PCI device of simnic, by QEMU (10 minutes; CASE=pattern)"
+	@echo "  make test-arm64       arm64: cross build, all units and the engine against libmlx5 under qemu-user; 64 KiB pages"
+	@echo "  make litmus           arm64: the orders of memory that SHIFT relies on, by herd7 (seconds; gets it first)"
 	@echo "  make proof            the promises as theorems, checked by Coq (docs/proof); gets it first"
 	@echo "  make proof-long       1,000,000 schedules of the simulation held to the proof"
 	@echo "  make model-long       the model of the protocol by spin: all configurations"
@@ -82,6 +93,7 @@ help:
 	@echo "  make test-packages    they come and go in a copy of this system; dpkg is killed anywhere"
 	@echo "  make rpm              RPMs, into $(OUT)/packages (test-rpm: they come and go in a root of rpm's own)"
 	@echo "  make wheel            the Python package, into $(OUT)/packages (test-wheel: in fresh environments)"
+	@echo "                        make build, deb, wheel ARCH=arm64: for arm64; packages into $(OUT)/packages/arm64"
 	@echo "  make dist             the source archive, its bill of materials (SPDX), SHA256SUMS, into $(OUT)/dist"
 	@echo "  make release          dist, and all packages beside it"
 	@echo "  make test-distros     one build on Debian 11 to sid, each with its rdma-core, Redis and Python; gets them"
@@ -92,8 +104,8 @@ deps:
 	@./scripts/install-deps.sh
 
 build: deps
-	@$(CMAKE) -S . -B $(B) >/dev/null
-	@ninja -C $(B) -j $(JOBS)
+	@$(ENTER) $(CMAKE) -S . -B $(B) >/dev/null
+	@$(ENTER) ninja -C $(B) -j $(JOBS)
 
 # A verdict while one works. NICs, programs and what takes minutes are left to `make test`.
 quick: build check-format
@@ -292,7 +304,8 @@ figures-publish: figures-draw
 
 .PHONY: deb test-packages
 deb: deps
-	@./scripts/make-deb.sh $(OUT)/packages
+	@$(ENTER) ./scripts/make-deb.sh $(PACKAGES) $(if $(ENTER),--arch $(ARCH))
+	@$(if $(ENTER),python3 tests/packages/cross_test.py $(PACKAGES) $(OUT)/packages)
 
 test-packages: deb
 	@tests/packages/run.sh --debs $(OUT)/packages --cuts all
@@ -300,7 +313,8 @@ test-packages: deb
 
 .PHONY: wheel test-wheel
 wheel: build
-	@python3 scripts/make-wheel.py $(B) $(OUT)/packages
+	@$(ENTER) python3 scripts/make-wheel.py $(B) $(PACKAGES)
+	@$(if $(ENTER),python3 tests/packages/cross_test.py $(PACKAGES) $(OUT)/packages)
 
 # PYTHONS: interpreters, each of which gets an environment of its own.
 test-wheel: build
@@ -334,6 +348,16 @@ test-distros: build deb wheel
 test-kernel: build deb
 	@python3 tests/kernel/lane.py --build $(B) --out $(OUT) --debs $(OUT)/packages $(if $(CASE),--case '$(CASE)')
 
+# Needs no build of this machine's own.
+.PHONY: test-arm64
+test-arm64: deps
+	@./tests/run_arm64.py build-arm64 --jobs $(JOBS) $(if $(ONLY),--only '$(ONLY)')
+
+.PHONY: litmus
+litmus:
+	@./scripts/install-litmus.sh $(B)
+	@python3 tests/litmus/run_litmus.py --herd7 $(B)/litmus/herd7
+
 .PHONY: test-driver
 test-driver: build
 	@python3 tests/driver/lane.py --build $(B) --out $(OUT) $(if $(CASE),--case '$(CASE)')
@@ -344,4 +368,4 @@ install: build
 	@cmake --install $(B)
 
 clean:
-	rm -rf build build-address build-thread build-clang $(OUT)
+	rm -rf build build-address build-thread build-clang build-arm64 $(OUT)

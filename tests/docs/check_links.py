@@ -15,7 +15,7 @@ import pages
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)|<(?:img|source)[^>]*?(?:src|srcset)=\"([^\"]+)\"")
 PATH = re.compile(r"`((?:docs|tests|tools|scripts|bench|shiftlib|libibverbs|providers|kvclient|simnic|include|"
                   r"debian)/[\w./-]*)`")
-TARGET = re.compile(r"`make ([a-z][a-z-]*)[^`]*`")
+TARGET = re.compile(r"`make ([a-z][a-z0-9-]*)[^`]*`")
 COMMAND = re.compile(r"^(?: {4,}|\t)(?:\$ |sudo |shiftctl |simnicctl |make |export |scripts/|tests/|tools/|cd |"
                      r"apt )")
 COMMANDS_OF_US = re.compile(r"^\s*(?:\$ )?(?:shiftctl|simnicctl) ", re.M)
@@ -88,7 +88,7 @@ def main():
                            os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
     targets = set()
     for makefile in ("Makefile", "sdr/sdr.mk"):
-        targets |= set(re.findall(r"^([a-z][a-z -]*):", pages.read(root, makefile), re.M))
+        targets |= set(re.findall(r"^([a-z][a-z0-9 -]*):", pages.read(root, makefile), re.M))
     targets = {word for line in targets for word in line.split()} | {"help"}
     alerts = set(re.findall(r"alert: (\w+)", pages.read(root, RULES)))
     wrong, linked, from_index = [], set(), set()
