@@ -41,13 +41,12 @@ CANNOT = {
     r"unit\.kvclient\.lmdb|unit\.simnic\.fabric": NO_ROBUST,
     r"unit\.control\.qp|unit\.simnic\.(verbs|datagrams|srq|faults|window|indirect|counters|halted|address)_(eth|ib)": NO_OTHER,
     r"unit\.simnic\.(device_pair|psn)(_link|_stale)?": NO_OTHER,
-    r"unit\.simnic\.long_cable": "its packets come too late while they are emulated",
+    r"unit\.simnic\.(long_cable|atomic)": "the software NIC's timers run out while it is emulated",
 }
 # With pages of 64 KiB, on a kernel whose own are of 4 KiB.
 CANNOT_PAGES = {
     r"unit\.base\.mapped": "the kernel tells of pages by its own numbers (pagemap)",
     r"unit\.simnic\.machine": "qemu-user maps no device in such pages",
-    r"unit\.simnic\.atomic": "its processes share less than a page, which qemu-user gives to each of its own",
     r"unit\.simnic\.bridge_(eth|ib)": "simnic's PCI device maps a guest's pages of 4 KiB, and so wants a host with those",
 }
 UNITS = r"^(unit|shipped)\."
