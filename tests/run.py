@@ -24,7 +24,7 @@ import xml.etree.ElementTree as ElementTree
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SANITIZERS = ("address", "thread")
 ALONE = "^(e2e|simnic)$"      # labels of what has the machine to itself
-CALM = 2                         # so many programs at a time, of those that mostly wait
+CALM = 1                         # so many programs more than jobs at a time, of those that mostly wait
 BUILD_TAIL = 4000       # characters of a failed build's output
 NOISE = re.compile(r"^(Internal ctest|Test project| *Start .*|)$")
 
@@ -167,7 +167,7 @@ def run_all(run, args):
     parallel = ("-j", str(args.jobs))
     builds = None if args.plain else SanitizerBuilds(args.jobs)
     run.lane(Lane("plain", args.build, ("-LE", ALONE, *parallel)))
-    calm = ("-j", str(min(args.jobs, CALM)))
+    calm = ("-j", str(args.jobs + CALM))
     run.lane(Lane("programs that wait", args.build, ("-L", "^calm$", *calm), second_chance=True))
     if builds:
         builds.await_all()

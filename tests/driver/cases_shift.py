@@ -82,7 +82,7 @@ def port(rig):
     return outlives(rig, "port-down", "port-up")
 
 
-@case("shift.flr")
+@case("shift.flr", by_name=True)
 def flr(rig):
     """A reset behind the driver's back, of which it hears nothing; and an operator's reset, by which it finds its NIC again."""
     return outlives(rig, "flr", "reset", **HANGS)
@@ -100,7 +100,7 @@ def dead(rig):
     return outlives(rig, "dead", "alive")
 
 
-@case("shift.surprise")
+@case("shift.surprise", by_name=True)
 def surprise(rig):
     """The card leaves its slot without a word, and comes back as a new device."""
     return outlives(rig, "surprise", "insert")
@@ -118,7 +118,7 @@ def bus_master(rig):
     return outlives(rig, "bus-master-off", "bus-master-on", **HANGS)
 
 
-@case("shift.hang")
+@case("shift.hang", by_name=True)
 def hang(rig):
     """Neither commands nor data: nobody is told. Behind it the program ends at once, though its NIC hangs."""
     v = verify(rig, rig.shift(**HANGS))
