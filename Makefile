@@ -45,7 +45,7 @@ help:
 	@echo "Long tests"
 	@echo "  make test-kernel      on Debian's own kernel with soft-RoCE, by QEMU (10 minutes; CASE=pattern)"
 	@echo "  make test-driver      the kernel's own mlx5 driver over a PCI device of simnic, by QEMU (10 minutes; CASE=pattern)"
-	@echo "  make test-arm64       arm64: cross build, all units and the engine against libmlx5 under qemu-user; 64 KiB pages"
+	@echo "  make test-arm64       arm64: cross build, all units and the engine against libmlx5 under qemu-user; 64 KiB pages (10 minutes)"
 	@echo "  make litmus           arm64: the orders of memory that SHIFT relies on, by herd7 (seconds; gets it first)"
 	@echo "  make proof            the promises as theorems, checked by Coq (docs/proof); gets it first"
 	@echo "  make proof-long       1,000,000 schedules of the simulation held to the proof"
