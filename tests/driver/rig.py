@@ -9,12 +9,14 @@ import typing
 
 from shiftlab.guest import rig as guest_rig
 from shiftlab.guest.cases import Failed, check
+from shiftlab.lab import slowed, wait_for
 
 CLASS = "/sys/class/infiniband"
 PCI = "/sys/bus/pci/devices"
 COMMAND, BUS_MASTER = 4, 1 << 2             # of the config space
 EXPRESS, DEVICE_CONTROL, FLR = 0x10, 8, 1 << 15
 SLOW_MS = 100       # of each command, where all are slow: no timeout
+GONE_S, SLOT_S = 90, 2  # until the kernel has taken a NIC away, and has its slot without power
 # What the kernel may warn of; all else fails the case.
 WARNINGS = ("uverbs_destroy_ufile_hw",)
 
@@ -82,8 +84,8 @@ class Rig(guest_rig.Rig):
 
     def breaks(self, word):
         """A fault by its word in belief.FAULTS."""
-        own = {"remove": self.remove, "rescan": self.rescan, "reset": self.reset, "flr": self.flr, "bus-master-off": self.bus_master_off,
-               "aer": self.aer}
+        own = {"remove": self.remove, "rescan": self.rescan, "replug": self.replug, "insert": self.insert, "reset": self.reset,
+               "flr": self.flr, "bus-master-off": self.bus_master_off, "aer": self.aer}
         if word in own:
             own[word]()
         else:
@@ -96,6 +98,24 @@ class Rig(guest_rig.Rig):
     def remove(self):
         """By the kernel's own hand, orderly."""
         threading.Thread(target=self.write, args=("remove", "1"), daemon=True).start()
+
+    def insert(self):
+        """
+        Puts the card back when the kernel is through with its slot: what comes within a second of the removal, pciehp takes
+        for the removal's own.
+        """
+        self.await_gone()
+        guest_rig.settle(slowed(SLOT_S))
+        self.ask(fault="insert")
+
+    def await_gone(self):
+        wait_for("removal", lambda: not os.path.exists(self.nic.folder), GONE_S, 0.1)
+
+    def replug(self):
+        """What an operator does for a NIC that its driver cannot use any more."""
+        self.remove()
+        self.await_gone()
+        self.rescan()
 
     def rescan(self):
         """Has the kernel find what it removed."""
