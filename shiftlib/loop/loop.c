@@ -14,9 +14,8 @@
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/loop/starved.h"
 
-#define LOOP_EVENTS  32
-#define LOOP_AWAKE   1 /* no timer is earlier */
-#define LOOP_WORKERS 64
+#define LOOP_EVENTS 32
+#define LOOP_AWAKE  1 /* no timer is earlier */
 
 struct sh_process sh = {
 	.devices_lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP,
@@ -25,7 +24,7 @@ struct sh_process sh = {
 static struct {
 	const struct sh_module *const *modules;
 	uint32_t n_modules;
-	struct sh_worker *workers[LOOP_WORKERS];
+	struct sh_worker *workers[SH_LOOP_WORKERS];
 	uint32_t n_workers;
 	bool started;
 	pthread_t thread;
@@ -71,7 +70,7 @@ void sh_job_unlock(void)
 
 void sh_loop_worker(struct sh_worker *worker)
 {
-	assert(loop.n_workers < LOOP_WORKERS);
+	assert(loop.n_workers < SH_LOOP_WORKERS);
 	loop.workers[loop.n_workers++] = worker;
 }
 

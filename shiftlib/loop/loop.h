@@ -109,7 +109,8 @@ void sh_job_unlock(void) SH_RELEASES;
 int sh_loop_add(int fd, struct sh_handler *handler); /* waits for EPOLLIN */
 int sh_loop_wait_output(int fd, struct sh_handler *handler);
 void sh_loop_remove(int fd);
-/* Workers whose jobs hold objects, so that sh_wait_idle() can hurry them. */
+#define SH_LOOP_WORKERS 96
+/* Workers whose jobs hold objects, so that sh_wait_idle() can hurry them: so many at most. */
 void sh_loop_worker(struct sh_worker *worker) SH_LOCKED;
 
 #endif

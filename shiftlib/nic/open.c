@@ -155,6 +155,10 @@ static void nic_open_run(struct sh_job *job)
 		sh_control_address(task->made.control, &task->address);
 }
 
+/* prompt, worker and cut.eyes */
+#define NIC_WORKERS 3
+_Static_assert(NIC_WORKERS *SH_MAX_NICS <= SH_LOOP_WORKERS, "the loop has no room for them");
+
 bool sh_nic_worker(struct sh_worker **worker, const char *name)
 {
 	if (*worker)
