@@ -10,9 +10,8 @@ import re
 import subprocess
 import sys
 import tempfile
-import zipfile
 
-from shipped import ROOT, glibc, is_elf
+from shipped import ROOT, elf_files, glibc, unpack
 
 # What an RPM may ask for, besides files and packages of its own; GLIBC_ is held to the floor.
 ASKED = (r"rpmlib\(.*|/bin/sh|config\(shift-rdma\).*|shift-rdma.*|rtld\(GNU_HASH\)|libibverbs\.so\.1\(\)\(64bit\)|"
@@ -33,26 +32,9 @@ def output(*argv, **more):
     return subprocess.run(argv, check=True, stdout=subprocess.PIPE, **more).stdout
 
 
-def unpack(path, folder):
-    if path.endswith(".deb"):
-        subprocess.run(["dpkg-deb", "-x", path, folder], check=True)
-    elif path.endswith(".rpm"):
-        with open(path, "rb") as f:
-            archive = output("rpm2archive", "-n", stdin=f)
-        subprocess.run(["tar", "-xf", "-", "-C", folder], input=archive, check=True)
-    else:
-        with zipfile.ZipFile(path) as archive:
-            archive.extractall(folder)
-
-
 def programs(folder):
     """{name: newest version of glibc} of the ELF files that are loaded or run."""
-    found = {}
-    for top, _, names in os.walk(folder):
-        for path in (os.path.join(top, name) for name in names):
-            if not os.path.islink(path) and is_elf(path):
-                found[os.path.relpath(path, folder)] = glibc(path)
-    return found
+    return {os.path.relpath(path, folder): glibc(path) for path in elf_files(folder)}
 
 
 def wrong_deb(path, oldest, found):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""What the make-*.py of this folder share: the version, and what a build installs."""
+"""What the scripts of this folder share: the version, what a build installs, and what is in a package."""
 import os
 import re
 import subprocess
+import zipfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -39,3 +40,24 @@ def installed(build, folder):
             path = os.path.join(top, name)
             if not os.path.islink(path):
                 yield path, os.path.relpath(path, folder)
+
+
+def unpack(package, folder):
+    """Of a .deb, a binary .rpm or a .whl."""
+    if package.endswith(".deb"):
+        subprocess.run(["dpkg-deb", "-x", package, folder], check=True)
+    elif package.endswith(".rpm"):
+        with open(package, "rb") as f:
+            archive = subprocess.run(["rpm2archive", "-n"], stdin=f, stdout=subprocess.PIPE, check=True).stdout
+        subprocess.run(["tar", "-xf", "-", "-C", folder], input=archive, check=True)
+    else:
+        with zipfile.ZipFile(package) as archive:
+            archive.extractall(folder)
+
+
+def elf_files(folder):
+    """The paths of the ELF files that are loaded or run."""
+    for top, _, names in os.walk(folder):
+        for path in (os.path.join(top, name) for name in names):
+            if not os.path.islink(path) and is_elf(path):
+                yield path

@@ -11,9 +11,11 @@ import re
 import subprocess
 import sys
 import tempfile
-import zipfile
 
-MACHINE = 183       # EM_AARCH64
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../scripts"))
+from shipped import elf_files, glibc, machine, unpack   # pylint: disable=wrong-import-position
+
+MACHINE = "aarch64"
 FLOOR = (2, 28)
 PAGE = 1 << 16
 LIBRARIES = r"\b(x86_64|aarch64)-linux-gnu\b"
@@ -27,41 +29,20 @@ def readelf(*argv):
 
 def wrong_with(path):
     """Sentences."""
-    with open(path, "rb") as f:
-        machine = int.from_bytes(f.read(20)[18:20], "little")
-    if machine != MACHINE:
-        return [f"is of machine {machine}"]
-    versions = re.findall(r"@GLIBC_([\d.]+)", readelf("--dyn-syms", path))
-    glibc = max((tuple(map(int, version.split("."))) for version in versions), default=FLOOR)
+    if machine(path) != MACHINE:
+        return [f"is of machine {machine(path)}"]
+    wanted = glibc(path)
     segments = re.findall(r"^\s+LOAD .* (0x[0-9a-f]+)$", readelf("-l", path), re.M)
     aligned = min((int(segment, 16) for segment in segments), default=PAGE)
-    return [f"wants glibc {glibc}"] * (glibc > FLOOR) + [f"is aligned to {aligned} bytes"] * (aligned < PAGE)
-
-
-def elf_files(top):
-    for folder, _, names in os.walk(top):
-        for name in names:
-            path = os.path.join(folder, name)
-            if not os.path.islink(path):
-                with open(path, "rb") as f:
-                    if f.read(4) == b"\x7fELF":
-                        yield path
-
-
-def unpacked(package, folder):
-    """The names in it."""
-    if package.endswith(".whl"):
-        with zipfile.ZipFile(package) as wheel:
-            wheel.extractall(folder)
-            return {name for name in wheel.namelist() if name[-1] != "/"}
-    subprocess.run(["dpkg-deb", "-x", package, folder], check=True)
-    return {os.path.relpath(os.path.join(top, name), folder) for top, _, names in os.walk(folder) for name in names}
+    return [f"wants glibc {wanted}"] * (wanted > FLOOR) + [f"is aligned to {aligned} bytes"] * (aligned < PAGE)
 
 
 def names_of(package):
     """As all machines have them."""
     with tempfile.TemporaryDirectory() as folder:
-        return {re.sub(LIBRARIES, "TRIPLET", name) for name in unpacked(package, folder) if not re.search(BY_CHANCE, name)}
+        unpack(package, folder)
+        names = [os.path.relpath(os.path.join(top, name), folder) for top, _, names in os.walk(folder) for name in names]
+    return {re.sub(LIBRARIES, "TRIPLET", name) for name in names if not re.search(BY_CHANCE, name)}
 
 
 def own_of(package, own):
@@ -75,7 +56,7 @@ def own_of(package, own):
 def check(package, own):
     """How many ELF files there are, and sentences."""
     with tempfile.TemporaryDirectory() as folder:
-        unpacked(package, folder)
+        unpack(package, folder)
         files = list(elf_files(folder))
         wrong = [f"{os.path.relpath(path, folder)} {said}" for path in files for said in wrong_with(path)]
     other = own_of(package, own)
