@@ -38,6 +38,7 @@ static const char help[] =
 	"time\n"
 	"  posted-writes TARGET USEC         payload is visible so long after its completion\n"
 	"  posted-writes TARGET USEC lost    acknowledged so long before it is in memory\n"
+	"  posted-writes TARGET USEC unflushed  so long behind the end of its queue pair\n"
 	"  torn-lines NIC on|off             a reader may see half a line of 128 bytes\n"
 	"  clock NIC SECONDS [PPB]           its clock, at boot; how much too fast it is\n"
 	"  atomic-scope NIC hca|glob         atomic to its own atomics only, or to all\n"

@@ -95,12 +95,14 @@ int ctl_posted_writes(int argc, char **argv)
 	double usec;
 
 	bool lost = argc == 4 && !strcmp(argv[3], "lost");
+	bool unflushed = argc == 4 && !strcmp(argv[3], "unflushed");
 
-	if (argc != 3 + lost)
-		return ctl_usage("posted-writes wants TARGET USEC [lost]");
+	if (argc != 3 + lost + unflushed)
+		return ctl_usage("posted-writes wants TARGET USEC [lost|unflushed]");
 	if (!ctl_nic(argv[1], &nic) || !ctl_number("posted-writes", argv[2], 0, 1e8, &usec))
 		return CTL_FAILED;
 	atomic_store(&nic.nic->posted.lost, lost);
+	atomic_store(&nic.nic->posted.unflushed, unflushed);
 	atomic_store(&nic.nic->posted.ns, usec * 1e3);
 	return CTL_OK;
 }

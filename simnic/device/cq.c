@@ -144,7 +144,7 @@ void sn_cq_push(struct sn_cq *cq, struct mlx5_cqe64 *cqe, const void *data, uint
 		cq_overrun(cq);
 	if (cq->overrun)
 		return;
-	sn_posted_push_completion(cq->dev);
+	sn_posted_push_completion(cq->dev, cqe);
 	if (!cqe->timestamp)
 		cqe->timestamp = htobe64(sn_dev_clock_tick(cq->dev));
 	format = cq_put_data(cq, entry, cqe, data, data_len);

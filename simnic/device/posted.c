@@ -6,9 +6,12 @@
  * posted writes); another NIC's reads do not. Only for NICs with posted_ns, which `simnicctl
  * posted-writes` sets. With posted_lost all goes to the host's memory: completions come behind
  * payload, and a NIC that loses its bus loses payload that it has acknowledged and not written
- * yet.
+ * yet. With posted_unflushed payload is in memory before a good completion, but commands and
+ * flushes say nothing of it.
  */
+#include <endian.h>
 #include <errno.h>
+#include <infiniband/mlx5dv.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,10 +178,29 @@ int sn_posted_land(const struct sn_qp *qp, const struct sn_pkt *pkt, const struc
 	return rc;
 }
 
-void sn_posted_push_completion(const struct sn_dev *dev)
+/* Of a connection that works: a flush, or a datagram, says nothing of what others wrote. */
+static bool completes_data(const struct sn_dev *dev, const struct mlx5_cqe64 *cqe)
 {
-	if (sn_engine.n_posted && (atomic_load(&dev->nic->posted.lost) ||
-				   sn_nic_quirk(dev->nic, SN_QUIRK_DATA_BEHIND_LOG)))
+	uint32_t qpn = be32toh(cqe->sop_drop_qpn) & 0xffffff;
+	const struct sn_qp *qp = sn_qp_find(dev->nic_index, qpn);
+
+	return (cqe->op_own >> 4) < MLX5_CQE_REQ_ERR && qp && sn_qp_is_connected(qp);
+}
+
+void sn_posted_push_completion(const struct sn_dev *dev, const struct mlx5_cqe64 *cqe)
+{
+	if (!sn_engine.n_posted)
+		return;
+	if (atomic_load(&dev->nic->posted.lost) ||
+	    sn_nic_quirk(dev->nic, SN_QUIRK_DATA_BEHIND_LOG) ||
+	    (atomic_load(&dev->nic->posted.unflushed) && completes_data(dev, cqe)))
+		sn_posted_push(dev);
+}
+
+/* Its answer goes to the host's memory, and orders nothing that goes to another device's. */
+void sn_posted_push_command(const struct sn_dev *dev)
+{
+	if (!atomic_load(&dev->nic->posted.unflushed))
 		sn_posted_push(dev);
 }
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+struct mlx5_cqe64;
 struct sn_dev;
 struct sn_pkt;
 struct sn_posted;
@@ -24,7 +25,9 @@ void sn_posted_push(const struct sn_dev *dev); /* writes all that its NIC has po
 /* Writes all, if a posted write of the NIC goes to these bytes. */
 void sn_posted_push_under(const struct sn_dev *dev, const struct iovec *iov, uint32_t n);
 /* called before a completion is written */
-void sn_posted_push_completion(const struct sn_dev *dev);
+void sn_posted_push_completion(const struct sn_dev *dev, const struct mlx5_cqe64 *cqe);
+/* Writes all that was posted before a command to ERR or RESET ends. */
+void sn_posted_push_command(const struct sn_dev *dev);
 bool sn_posted_run(void);	  /* lands writes that are due */
 uint64_t sn_posted_next_ns(void); /* time of the next one; UINT64_MAX: none */
 

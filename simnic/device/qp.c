@@ -305,7 +305,7 @@ static void qp_destroy_locked(struct sn_qp *qp)
 	SN_ASSERT(qp->attr.scq->refs && qp->attr.rcq->refs);
 	SN_ASSERT(!qp->attr.srq || qp->attr.srq->refs);
 	sn_uar_scan_of(qp); /* the last doorbells must not be taken for another QP's */
-	sn_posted_push(qp->dev);
+	sn_posted_push_command(qp->dev);
 	qp_set_state(qp, IBV_QPS_RESET);
 	for (int list = 0; list < SN_LISTS; list++)
 		sn_qp_unset(qp, (enum sn_list)list);
@@ -449,7 +449,7 @@ static void modify_attributes(struct sn_qp *qp, const struct ib_uverbs_modify_qp
 static void modify_state(struct sn_qp *qp, enum ibv_qp_state to)
 {
 	if (to == IBV_QPS_ERR || to == IBV_QPS_RESET)
-		sn_posted_push(qp->dev); /* the command ends behind what was written */
+		sn_posted_push_command(qp->dev);
 	if (to == IBV_QPS_ERR && qp->state != IBV_QPS_RESET) {
 		sn_qp_enter_error(qp);
 		return;

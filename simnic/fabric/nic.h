@@ -147,6 +147,8 @@ struct sn_nic {
 		_Atomic uint64_t ns; /* delay of payload after its completion */
 		/* completions wait behind payload, which dies with the NIC */
 		_Atomic uint32_t lost;
+		/* 1: good completions push payload, but not commands and flushes */
+		_Atomic uint32_t unflushed;
 		_Atomic uint32_t torn; /* 1: lines of 128 bytes are written in halves */
 	} posted;
 	struct {
