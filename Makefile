@@ -28,7 +28,7 @@ endif
 	proof proof-long model-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long again-long soak cases crossed gray-long \
 	valgrind programs \
 	pyverbs bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-regions bench-memory bench-kv \
-	bench-detect bench-scale bench-cluster bench-programs bench-test \
+	bench-detect bench-push bench-scale bench-cluster bench-programs bench-test \
 	bench-parity bench-bystanders bench-status bench-spread bench-txn figures figures-draw figures-publish install clean
 
 all: build
@@ -80,6 +80,7 @@ help:
 	@echo "  make bench-regions    registering memory while a program runs, with 2 and 8 NICs"
 	@echo "  make bench-memory     memory of an idle queue pair: stock, with its standby, lazy (3 minutes)"
 	@echo "  make bench-detect     how soon each fault is found; what a drain costs (5 minutes)"
+	@echo "  make bench-push       what a move waits for READs from other devices' memory (4 minutes)"
 	@echo "  make bench-scale      how long 1 to 4,096 queue pairs of a dying NIC take to flow again"
 	@echo "  make bench-spread     a dead NIC of 4 and of 8: rates of all streams, an all-reduce"
 	@echo "  make bench-txn        transactions through faults, books checked (ROUNDS=3 ONLY=tpcc RANDOM=200)"
@@ -279,6 +280,9 @@ bench-memory: build
 bench-detect: build
 	@python3 bench/detect.py --build $(B) --out $(OUT)
 	@python3 bench/drain.py --build $(B) --out $(OUT)
+
+bench-push: build
+	@python3 bench/push.py --build $(B) --out $(OUT) --runs $(or $(ROUNDS),20)
 
 bench-scale: build
 	@python3 bench/scale.py --lazy --build $(B) --out $(OUT)

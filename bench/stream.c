@@ -10,10 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { SIZE = AREA / 2, GAPS_MAX = 1 << 16, LOOK_EVERY = 1024 };
+enum { SIZE = AREA / 2, GAPS_MAX = 1 << 16, LOOK_EVERY = 1024, DMABUFS_MAX = 1024, PAGE = 4096 };
 
 struct options opt = { .port = 18515, .timeout = 20, .dev = "mlx5_0" };
 
@@ -102,6 +103,33 @@ static void print_gaps(const struct conn *c)
 	say("COMPLETIONS %" PRIu64, c->got);
 }
 
+/* ---- regions in other devices' memory -------------------------------------------------------- */
+
+static struct ibv_mr *dmabufs[DMABUFS_MAX];
+static int n_dmabufs;
+
+/* Any file that can be mapped serves as a dma-buf. */
+static void dmabufs_make(struct ibv_pd *pd)
+{
+	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+
+	must(n_dmabufs <= DMABUFS_MAX, "so many dma-bufs");
+	for (int i = 0; i < n_dmabufs; i++) {
+		int fd = memfd_create("stream", MFD_CLOEXEC);
+
+		must_zero(ftruncate(fd, PAGE), "ftruncate");
+		dmabufs[i] = ibv_reg_dmabuf_mr(pd, 0, PAGE, 0, fd, access);
+		must(dmabufs[i], "ibv_reg_dmabuf_mr");
+		close(fd);
+	}
+}
+
+static void dmabufs_free(void)
+{
+	for (int i = 0; i < n_dmabufs; i++)
+		must_zero(ibv_dereg_mr(dmabufs[i]), "ibv_dereg_mr");
+}
+
 static int options_read(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
@@ -113,6 +141,8 @@ static int options_read(int argc, char **argv)
 			opt.timeout = atoi(argv[++i]);
 		else if (!strcmp(argv[i], "--gap-us") && i + 1 < argc)
 			gap_ns = strtoull(argv[++i], NULL, 0) * 1000;
+		else if (!strcmp(argv[i], "--dmabufs") && i + 1 < argc)
+			n_dmabufs = atoi(argv[++i]);
 		else if (strcmp(argv[i], "--client"))
 			return -1;
 	}
@@ -125,12 +155,14 @@ int main(int argc, char **argv)
 	struct conn c;
 
 	if (options_read(argc, argv)) {
-		fputs("usage: stream --server|--client [--port N] [--timeout N] [--gap-us N]\n",
+		fputs("usage: stream --server|--client [--port N] [--timeout N] [--gap-us N] "
+		      "[--dmabufs N]\n",
 		      stderr);
 		return 2;
 	}
 	line_open();
 	nic_open(&nic, opt.dev);
+	dmabufs_make(nic.pd);
 	conn_make(&c, &nic);
 	conn_connect(&c);
 	say("STREAMING");
@@ -141,6 +173,7 @@ int main(int argc, char **argv)
 	meet();
 	print_gaps(&c);
 	conn_free(&c);
+	dmabufs_free();
 	nic_close(&nic);
 	say("OK");
 	return 0;

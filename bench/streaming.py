@@ -9,12 +9,12 @@ SETTLE_S = 0.2
 
 
 class Stream:
-    """Both ends; the client (h1) posts. gaps and moves are known once it was stopped."""
+    """Both ends; the client (h1) posts. gaps and moves are known once it was stopped. dmabufs: so many regions of the server's."""
 
-    def __init__(self, lab, shift=None, timeout=20):
+    def __init__(self, lab, shift=None, timeout=20, dmabufs=0):
         argv = [os.path.join(lab.out, "bin", "stream"), "--port", free_port(), "--timeout", timeout]
         self.lab = lab
-        self.server = lab.start("h0", argv + ["--server"], "server", shift, stdin=True)
+        self.server = lab.start("h0", argv + ["--server", "--dmabufs", dmabufs], "server", shift, stdin=True)
         self.client = lab.start("h1", argv + ["--client"], "client", shift, stdin=True)
         self.gaps, self.moves = [], []
         for p in (self.server, self.client):

@@ -22,6 +22,7 @@
 #include "shiftlib/conn/parts/exact.h"
 #include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/parts/pool.h"
+#include "shiftlib/conn/parts/push.h"
 #include "shiftlib/conn/parts/rights.h"
 #include "shiftlib/conn/parts/room.h"
 #include "shiftlib/conn/parts/spread.h"
@@ -110,6 +111,7 @@ static const struct sh_conn_part *const process_parts[] = {
 	&sh_wqe_log_part, /* while the log is asked, words are not looked at */
 	&sh_words_part,
 	&sh_intro_part,
+	&sh_push_part,
 	&sh_room_part, /* room is checked before keys */
 	&sh_unknown_part,
 	&sh_rights_part,

@@ -260,6 +260,7 @@ void sh_config_read(struct sh_config *config)
 	config->wqe_log =
 		(uint32_t)config_number("SHIFT_WQE_LOG", "requests", 0, 0, SH_WQE_LOG_MAX);
 	config->any_vlan = config_on("SHIFT_ANY_VLAN", false);
+	config->push = config_on("SHIFT_PUSH", true);
 	config->crash_note = config_on("SHIFT_CRASH_NOTE", true);
 	config->hold_hung = config_on("SHIFT_HOLD_HUNG", true);
 	config->hang.send_ns = config_ms("SHIFT_HANG_MS", 200, 10, 600000) * SH_NS_PER_MS;

@@ -46,6 +46,7 @@ struct sh_config {
 	bool atomics_uid;	/* SHIFT_ATOMICS=uid */
 	bool crash_note;	/* SHIFT_CRASH_NOTE */
 	bool hold_hung;		/* SHIFT_HOLD_HUNG */
+	bool push;		/* SHIFT_PUSH */
 	bool trust_unplaced;	/* SHIFT_UNPLACED=trust */
 	uint32_t wqe_log;	/* SHIFT_WQE_LOG; 0: off */
 	uint64_t watch_ns;	/* period of the look at rings that nobody polls */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include "shiftlib/base/mapped.h"
 
@@ -202,4 +203,21 @@ uint64_t sh_mapped_identity(const void *addr, size_t length)
 		identity = mapped_looked(addr, length);
 	errno = saved;
 	return identity;
+}
+
+bool sh_mapped_elsewhere(const void *addr, size_t length)
+{
+	uint8_t bytes[2], *at = (uint8_t *)addr;
+	struct iovec to[2] = { { &bytes[0], 1 }, { &bytes[1], 1 } };
+	struct iovec from[2] = { { at, 1 }, { at + length - 1, 1 } };
+	int saved = errno;
+	bool elsewhere;
+	ssize_t got;
+
+	if (!length)
+		return false;
+	got = process_vm_readv(getpid(), to, 2, from, 2, 0);
+	elsewhere = got < 0 ? errno == EFAULT : got < 2;
+	errno = saved;
+	return elsewhere;
 }

@@ -19,6 +19,12 @@
  */
 uint64_t sh_mapped_identity(const void *addr, size_t length);
 
+/*
+ * True if the process cannot read it: a GPU's memory, say, that only devices reach. False where the
+ * kernel does not let the process look. Any thread; one system call.
+ */
+bool sh_mapped_elsewhere(const void *addr, size_t length);
+
 /* The same without the call of Linux 6.11, for tests. */
 uint64_t sh_mapped_identity_by_text(const void *addr, size_t length);
 

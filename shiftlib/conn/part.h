@@ -110,6 +110,11 @@ struct sh_part_move {
 	 * receives until now.
 	 */
 	bool (*is_over)(struct sh_qp *qp, uint32_t recv_count, uint64_t now);
+	/*
+	 * Returns whether the count, which is final as the NICs have obeyed, must wait before it
+	 * is told. Asked again soon, while it must.
+	 */
+	bool (*delays)(struct sh_qp *qp, uint64_t now);
 	/* The core asks for the expected PSN of that carrier: SC_ACT_ASK_PSN. */
 	void (*ask_psn)(struct sh_qp *qp, uint32_t epoch);
 	/* Receives are about to be laid on that path. */

@@ -522,7 +522,9 @@ void sh_quiesce_poll(struct sh_qp *qp, uint64_t now)
 	sh_mailbox_read(); /* an application error found on the way comes before QUIESCED */
 	if (!quiesce_is_on(qp))
 		return; /* the errors may have ended the move */
-	if (obeyed || (collected && SH_PARTS_ASK(move.is_over, qp, flushed.recv_count, now)))
+	if (obeyed && SH_PARTS_ASK(move.delays, qp, now))
+		quiesce_poll_later(qp, now);
+	else if (obeyed || (collected && SH_PARTS_ASK(move.is_over, qp, flushed.recv_count, now)))
 		quiesce_ended(qp, &flushed, true, obeyed);
 	else if (qp->quiesce.phase == SH_QUIESCE_SICK)
 		qp->quiesce.next_at = now + QUIESCE_POLL_SICK_NS;
@@ -546,14 +548,15 @@ void sh_quiesce_recount(struct sh_qp *qp)
 	bool collected = quiesce_collect(qp, &flushed), obeyed;
 
 	qp->quiesce.recount_at = sh_now_ns();
-	if (!collected || quiesce_recount_waits(qp, qp->quiesce.recount_at)) {
+	obeyed = collected && quiesce_final(qp, &flushed);
+	if (!collected || quiesce_recount_waits(qp, qp->quiesce.recount_at) ||
+	    (obeyed && SH_PARTS_ASK(move.delays, qp, qp->quiesce.recount_at))) {
 		/* the holder of the CQ collects; the core must get its answer */
 		qp->quiesce.phase = SH_QUIESCE_FLUSHING;
 		qp->quiesce.interval = QUIESCE_POLL_MIN_NS;
 		qp->quiesce.next_at = qp->quiesce.recount_at + QUIESCE_POLL_MAX_NS;
 		return;
 	}
-	obeyed = quiesce_final(qp, &flushed);
 	quiesce_ended(qp, &flushed,
 		      obeyed || SH_PARTS_ASK(move.is_over, qp, flushed.recv_count,
 					     qp->quiesce.recount_at),

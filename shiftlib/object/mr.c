@@ -21,6 +21,7 @@
 #include "shiftlib/peer/keys.h"
 #include "shiftlib/replica/context.h"
 #include "shiftlib/replica/memory.h"
+#include "shiftlib/replica/push.h"
 #include "shiftlib/replica/young.h"
 
 /* The rights that each NIC can give; all else is up to the NIC that cannot be asked. */
@@ -72,6 +73,7 @@ static struct sh_mr *mr_add(struct sh_pd *pd, struct ibv_mr *real,
 	mr->readable = false; /* not known */
 	if (mr->access & (IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND))
 		sh_home_region();
+	pd->foreign += sh_push_concerns(mr);
 	pd->unordered |= mr->dmabuf || mr->alone || (mr->access & IBV_ACCESS_RELAXED_ORDERING);
 	sh_unknown_told(real->lkey);
 	if (mr->alone)
@@ -110,6 +112,8 @@ static void mr_record_mapped(struct ibv_pd *pd, struct ibv_mr *real, struct sh_m
 	request->mapped = request->dmabuf || request->alone
 				  ? 0
 				  : sh_mapped_identity(request->addr, request->length);
+	request->foreign = !request->dmabuf && !request->alone &&
+			   sh_mapped_elsewhere(request->addr, request->length);
 	sh_mr_record(pd, real, request);
 }
 
@@ -272,6 +276,7 @@ struct sh_mr sh_mr_request(const struct sh_mr *mr)
 			       .mapped = mr->mapped,
 			       .alone = mr->alone,
 			       .dmabuf = mr->dmabuf,
+			       .foreign = mr->foreign,
 			       .fd = mr->dmabuf ? mr_fd_keep(mr->fd) : -1,
 			       .offset = mr->offset,
 			       .direct = mr->direct };

@@ -16,6 +16,7 @@
 #include "shiftlib/replica/context.h"
 #include "shiftlib/replica/late.h"
 #include "shiftlib/replica/memory.h"
+#include "shiftlib/replica/push.h"
 
 struct taken_mr {
 	struct ibv_mr *mr;
@@ -206,6 +207,7 @@ uint32_t sh_mr_drop_shadow(struct sh_mr *mr, uint8_t path)
 static void mr_retire(struct sh_mr *mr) SH_DROPS
 {
 	mr->leaving = true;
+	mr->pd->foreign -= sh_push_concerns(mr);
 	if (mr->alone)
 		sh_alone_remove(mr->pd, mr->alone);
 	sh_mr_replay_never(mr);

@@ -16,6 +16,7 @@
 #include "shiftlib/replica/context.h"
 #include "shiftlib/replica/late.h"
 #include "shiftlib/replica/memory.h"
+#include "shiftlib/replica/push.h"
 
 void sh_pd_unprotect(struct sh_pd *pd, const char *why)
 {
@@ -76,6 +77,7 @@ static void pd_drop(struct sh_pd *pd) SH_DROPS
 
 	(void)sh_late_hurry();
 	sh_wait_idle(&pd->busy);
+	sh_push_drop(pd);
 	sh_parents_forget(pd);
 	sh_alone_forget(pd);
 	memcpy(shadow, pd->shadow, sizeof(shadow));
@@ -118,6 +120,7 @@ static int pd_destroy(struct sh_pd *pd) SH_DROPS
 	struct ibv_context *context = pd->pd->context;
 	int ret;
 
+	sh_push_drop_own(pd);
 	sh_unlock();
 	ret = sh.real->dealloc_pd(pd->pd);
 	if (ret)
@@ -212,6 +215,7 @@ uint32_t sh_pd_yield(struct sh_pd *pd, uint8_t path)
 {
 	uint32_t n;
 
+	sh_push_leave(pd, path);
 	sh_job_begin(&pd->busy);
 	n = pd_yield_regions(pd, path);
 	n += pd_yield_itself(pd, path);

@@ -17,6 +17,7 @@
 #include "shiftlib/replica/keys.h"
 #include "shiftlib/replica/late.h"
 #include "shiftlib/replica/memory.h"
+#include "shiftlib/replica/push.h"
 #include "shiftlib/replica/reach.h"
 #include "shiftlib/replica/srq.h"
 #include "shiftlib/replica/young.h"
@@ -445,6 +446,8 @@ static void pd_replay_itself(struct sh_pd *pd, uint8_t path) SH_LOCKED
 
 	if (sh_pd_queued(pd, path))
 		return;
+	if (shadow->pd)
+		sh_push_leave(pd, path);
 	task.stale_pd = shadow->pd;
 	task.stale_incarnation = shadow->incarnation;
 	shadow->pd = NULL;

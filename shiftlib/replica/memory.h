@@ -60,6 +60,8 @@ struct sh_pd {
 	bool unordered;
 	const char *why;		/* set before */
 	uint32_t alone[SH_ALONE_KINDS]; /* regions and keys */
+	uint32_t foreign;		/* regions in other devices' memory: sh_push_concerns() */
+	struct sh_pushers *pushers;	/* push.c; NULL: none was needed yet */
 	struct list_node mrs, parents, devx;
 };
 
@@ -82,6 +84,7 @@ struct sh_mr {
 	bool placeholder; /* true if its NIC was dead: mr is ours */
 	/* True for the buffer behind fd, which is ours to close; addr is nothing. */
 	bool dmabuf;
+	bool foreign; /* true if this process could not read it when it was registered */
 	int fd;
 	uint64_t offset;
 	uint32_t direct; /* flags that the engine's provider had for it */

@@ -3,6 +3,9 @@
 """NCCL's way to see what a NIC wrote to a GPU: READs by a loopback QP, on NICs whose payload
 is in memory long after its completion, unless the same NIC is read from. In the middle is a process
 that two others write to. "mixed" draws one fault after the other.
+"pushed" is a program that relies on its NIC's good completions, as NCCL does on newer GPUs: what a NIC that connections have left
+wrote to a dma-buf is there when their next message comes over another one. In "unread" that NIC has no port to read over, and
+traffic goes on.
 
   loopback.py --build DIR [--seed N] [CASE...]
 """
@@ -30,10 +33,15 @@ CASES = {   # fault, its target, to how many of the two the process in the middl
     "switch": ("switch-down", "rail0", 2),
     "hang": ("nic-hang", "h0/mlx5_0", 2),
     "mixed": (None, None, 0),
+    "pushed": (None, None, 0),
+    "unread": ("port-down", "h0/mlx5_0", 2),
 }
+RELIES = ("without_reads", "pushed")    # it looks at a message when its receive completes
+ROUNDS = 8
 FAULTS = [(kind, target) for kind, target, _ in CASES.values() if kind] + [
     ("port-down", "h2/mlx5_0"), ("nic-disassociate", "h1/mlx5_0"), ("nic-hang", "h2/mlx5_0")]
 SOME = 6
+WAYS = (("mlx5_0", "mlx5_1"), ("mlx5_1", "mlx5_0"))
 
 
 def moved(lab, program, way):
@@ -102,11 +110,21 @@ def mixed(lab, programs):
         wait_for("return to the default NIC", back, 60, 0.05)
 
 
+def pushed(lab, programs):
+    """Both senders lose their links, and the middle's NIC is well: it has not written everything yet, and nothing comes to it."""
+    for n in range(1, ROUNDS + 1):
+        for kind, way in (("port-down", WAYS[0]), ("port-up", WAYS[1])):
+            for host in ("h1", "h2"):
+                lab.fault(kind, f"{host}/mlx5_0")
+            await_moved(lab, programs, n * 2 * QPS, way)
+            await_traffic(programs)
+
+
 def start(lab, name):
     argv = [os.path.join(lab.out, "bin", "loopback"), "-p", free_port()]
+    argv += ["-d", "-w"] if name == "pushed" else ["-d"] if name == "unread" else []
     shift = None if name in ("stock", "without_reads") else Shift(log="info", **SOON)
-    middle = lab.start("h0", argv + ["-s"] + (["-x"] if name == "without_reads" else []), "middle",
-                       shift, stdin=True)
+    middle = lab.start("h0", argv + ["-s"] + (["-x"] if name in RELIES else []), "middle", shift, stdin=True)
     programs = [middle] + [lab.start(h, argv, h, shift, stdin=True) for h in ("h1", "h2")]
     if shift:
         for p, n in zip(programs, (2 * QPS + 1, QPS, QPS)):
@@ -117,24 +135,28 @@ def start(lab, name):
 def run(lab, name):
     kind, target, senders = CASES[name]
     for nic in ("mlx5_0", "mlx5_1"):
-        lab.ctl("posted-writes", "h0/" + nic, LATE_US)
+        lab.ctl("posted-writes", "h0/" + nic, LATE_US, *(["unflushed"] if name == "pushed" else []))
     programs = start(lab, name)
     await_traffic(programs)
     if kind:
         begin(lab, kind, target)
-        await_moved(lab, programs, senders * QPS, ("mlx5_0", "mlx5_1"))
+        await_moved(lab, programs, senders * QPS, WAYS[0])
         await_traffic(programs)
         finish(lab, kind, target)
-        await_moved(lab, programs, senders * QPS, ("mlx5_1", "mlx5_0"))
+        await_moved(lab, programs, senders * QPS, WAYS[1])
         await_traffic(programs)
     if name == "mixed":
         mixed(lab, programs)
+    if name == "pushed":
+        pushed(lab, programs)
     for p in programs[1:] + programs[:1]:
         p.say("end")
         wait_for("end of " + p.name, lambda p=p: "DONE\n" in p.out() or not p.running(), 40)
     for p in programs:
         if p.wait(40):
             raise Failed(f"{p.name} ended with {p.process.returncode}")
+    if name == "unread" and "does not read back" not in lab.shift_log(programs[0]):
+        raise Failed("it read over a port that was down")
     looked, stale = map(int, re.search(r"^OK (\d+), (\d+) stale", programs[0].out(), re.M).groups())
     if not looked or (stale == 0) == (name == "without_reads"):
         raise Failed(f"{stale} of {looked} messages were not there when they were looked at")

@@ -25,6 +25,11 @@ struct sh_qp_room {
 	bool waits; /* there is no room yet; counted in sh_conns.roomless */
 };
 
+/* READs that push what the NICs wrote that are left, in struct sh_qp. */
+struct sh_qp_push {
+	uint64_t since; /* when the count was final, and began to wait; 0: it has not */
+};
+
 /* The connections of a NIC, and where they would go. */
 struct sh_spread {
 	uint32_t carries;

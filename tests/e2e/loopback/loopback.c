@@ -5,7 +5,8 @@
  * immediate data. When a receive completes, the receiver READs a byte of each message that has come by
  * the loopback QP, and looks at a message only when the loopback READ is complete: the message must
  * be there then, whichever NIC it came over. With -x the receiver looks at once, and counts what is
- * not there yet. Words of the runner: "count" says how many messages have come from each sender, "end"
+ * not there yet. With -d the memory is a dma-buf; with -w a message is a WRITE that nobody is told
+ * of and an immediate behind it, as NCCL sends where the network reorders. Words of the runner: "count" says how many messages have come from each sender, "end"
  * ends it: the senders first.
  */
 #include "tests/lib/pair.h"
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum {
@@ -23,8 +25,11 @@ enum {
 	LANES = PEERS * QPS,
 	WINDOW = 4, /* messages of a queue pair that the receiver has not looked at yet */
 	LEN = 4096,
+	SHORT = 1024, /* one packet */
 	SLOTS = LANES * WINDOW,
 	LOOPBACK = 1 << 20, /* a wr_id */
+	MEMORY = SLOTS * LEN + 4096,
+	ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
 };
 
 struct options opt = { .port = 18515, .timeout = 18, .dev = "mlx5_0" };
@@ -53,7 +58,8 @@ static int n_lanes, n_peers = PEERS, lines[PEERS];
 static struct waiting waiting[2 * SLOTS];
 static int n_waiting, n_reading; /* of them, the first ones have loopback READs */
 static uint64_t stale, looked;
-static bool no_reads;
+static uint32_t length = LEN;
+static bool no_reads, as_dmabuf, two_requests;
 
 static uint8_t *slot_of(int lane, uint64_t number)
 {
@@ -101,15 +107,15 @@ static void look(const struct waiting *message)
 				  .imm_data = htonl((uint32_t)message->number) };
 	int i;
 
-	for (i = 0; i < LEN && bytes[i] == filling(message->number); i++)
+	for (i = 0; i < (int)length && bytes[i] == filling(message->number); i++)
 		;
-	stale += i < LEN;
-	if (i < LEN && !no_reads)
+	stale += i < (int)length;
+	if (i < (int)length && !no_reads)
 		say("FAILED message %llu of queue pair %d is not there at byte %d: 0x%02x, not "
 		    "0x%02x",
 		    (unsigned long long)message->number, message->lane, i, bytes[i],
 		    filling(message->number));
-	must(i == LEN || no_reads, "what a loopback READ passed is there");
+	must(i == (int)length || no_reads, "what a loopback READ passed is there");
 	looked++;
 	post(lane->qp, &wr);
 }
@@ -158,7 +164,7 @@ static void send_one(struct lane *lane)
 	int which = (int)(lane - lanes);
 	uint64_t number = lane->sent++;
 	uint8_t *bytes = slot_of(which, number);
-	struct ibv_sge sge = { (uintptr_t)bytes, LEN, mr->lkey };
+	struct ibv_sge sge = { (uintptr_t)bytes, length, mr->lkey };
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
 				  .send_flags = IBV_SEND_SIGNALED,
 				  .sg_list = &sge,
@@ -167,7 +173,15 @@ static void send_one(struct lane *lane)
 				  .wr.rdma = { lane->there.addr + number % WINDOW * LEN,
 					       lane->there.rkey } };
 
-	memset(bytes, filling(number), LEN);
+	memset(bytes, filling(number), length);
+	if (two_requests) {
+		wr.opcode = IBV_WR_RDMA_WRITE;
+		wr.send_flags = 0;
+		post(lane->qp, &wr);
+		wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+		wr.send_flags = IBV_SEND_SIGNALED;
+		wr.num_sge = 0;
+	}
 	post(lane->qp, &wr);
 }
 
@@ -271,17 +285,29 @@ static void self_make(void)
 	connect_to(&c);
 }
 
+/* Any file that can be mapped serves as a dma-buf. */
+static void memory_make(void)
+{
+	int fd = memfd_create("loopback", MFD_CLOEXEC);
+
+	must(fd >= 0, "memfd_create");
+	must_zero(ftruncate(fd, MEMORY), "ftruncate");
+	mem = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	must(mem != MAP_FAILED, "mmap");
+	if (as_dmabuf)
+		mr = ibv_reg_dmabuf_mr(nic.pd, 0, MEMORY, (uintptr_t)mem, fd, ACCESS);
+	else
+		mr = ibv_reg_mr(nic.pd, mem, MEMORY, ACCESS);
+	must(mr, "a region");
+	close(fd);
+}
+
 static void set_up(void)
 {
-	size_t bytes = (size_t)SLOTS * LEN + 4096;
 	int peer, i;
 
 	nic_open(&nic, opt.dev);
-	must_zero(posix_memalign((void **)&mem, 4096, bytes), "memory");
-	memset(mem, 0, bytes);
-	mr = ibv_reg_mr(nic.pd, mem, bytes,
-			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
-	must(mr, "ibv_reg_mr");
+	memory_make();
 	cq = ibv_create_cq(nic.ctx, LANES * 8 * SLOTS, NULL, NULL, 0);
 	must(cq, "ibv_create_cq");
 	if (opt.server)
@@ -307,7 +333,7 @@ static void tear_down(void)
 	must_zero(ibv_destroy_cq(cq), "ibv_destroy_cq");
 	must_zero(ibv_dereg_mr(mr), "ibv_dereg_mr");
 	nic_close(&nic);
-	free(mem);
+	munmap(mem, MEMORY);
 }
 
 static bool all_taken(void)
@@ -359,9 +385,13 @@ int main(int argc, char **argv)
 	char word[16] = "";
 	int c;
 
-	while ((c = getopt(argc, argv, "sxp:")) != -1) {
+	while ((c = getopt(argc, argv, "sxdwp:")) != -1) {
 		if (c == 's')
 			opt.server = true;
+		else if (c == 'd')
+			as_dmabuf = true;
+		else if (c == 'w')
+			two_requests = true, length = SHORT;
 		else if (c == 'x')
 			no_reads = true;
 		else if (c == 'p')

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Is it noticed that other memory was mapped at an address? By the kernel's call, where it has that, and by the text. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -127,6 +128,19 @@ static void nothing_is_known_of_no_memory(void **state)
 	assert_int_equal(sh_mapped_identity((void *)UINTPTR_MAX, 2), 0);
 }
 
+static void memory_that_the_process_cannot_read_is_elsewhere(void **state)
+{
+	map_at(at, LENGTH, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_false(sh_mapped_elsewhere(at, LENGTH));
+	assert_false(sh_mapped_elsewhere(at, 0));
+	errno = 0;
+	assert_int_equal(mprotect(at + LENGTH - PAGE, PAGE, PROT_NONE), 0);
+	assert_true(sh_mapped_elsewhere(at, LENGTH));
+	assert_false(sh_mapped_elsewhere(at, LENGTH - PAGE));
+	assert_true(sh_mapped_elsewhere(at + LENGTH - PAGE, PAGE));
+	assert_int_equal(errno, 0);
+}
+
 static int setup(void **state)
 {
 	at = mmap(NULL, LENGTH + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -141,6 +155,7 @@ int main(void)
 		cmocka_unit_test_setup(one_page_in_the_middle_counts, setup),
 		cmocka_unit_test_setup(rights_and_neighbours_do_not_count, setup),
 		cmocka_unit_test_setup(nothing_is_known_of_no_memory, setup),
+		cmocka_unit_test_setup(memory_that_the_process_cannot_read_is_elsewhere, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
