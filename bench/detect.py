@@ -49,10 +49,10 @@ def moved(lab, stream):
     wait_for("traffic over the backup", flows, 60)
 
 
-def once(args, kind, target, number):
+def once(args, kind, target, number, dmabufs=0, **settings):
     """us from the fault to the first completion after it, and the bound"""
     with Lab(args.build, seed=number) as lab:
-        stream = Stream(lab, Shift(log="info"), TIMEOUT)
+        stream = Stream(lab, Shift(log="info", **settings), TIMEOUT, dmabufs)
         before = inject(lab, kind, target)
         moved(lab, stream)
         end = time.monotonic_ns()

@@ -5,30 +5,12 @@ as the sender's port goes down, with dma-bufs at the receiver. Both settings in 
 import argparse
 import statistics
 import sys
-import time
 
-from detect import inject, moved
-from shiftlab.lab import Lab, Shift
+from detect import once
 from shiftlab.results import save
-from streaming import Stream
 
 REGIONS = (0, 1, 64)
 PUSH = ("off", "on")
-
-
-def once(args, regions, push, number):
-    """ms without a completion"""
-    with Lab(args.build, seed=number) as lab:
-        stream = Stream(lab, Shift(log="info", push=push), dmabufs=regions)
-        before = inject(lab, "port-down", "h1/mlx5_0")
-        moved(lab, stream)
-        end = time.monotonic_ns()
-        lab.ctl("heal", "all")
-        stream.stop()
-        gap = stream.longest_gap(before, end)
-        if not gap or not stream.moves:
-            raise RuntimeError("nothing stood still")
-        return (gap[1] - max(gap[0], before)) / 1e6
 
 
 def main():
@@ -40,7 +22,8 @@ def main():
     values = {(regions, push): [] for regions in REGIONS for push in PUSH}
     for number in range(1, args.runs + 1):
         for regions, push in values:
-            values[regions, push].append(once(args, regions, push, number))
+            us, _ = once(args, "port-down", "h1/mlx5_0", number, regions, push=push)
+            values[regions, push].append(us / 1e3)
     rows = []
     print(f"{'dma-bufs':>8} {'SHIFT_PUSH':>10} {'median, ms':>11} {'worst':>9}")
     for (regions, push), ms in values.items():
