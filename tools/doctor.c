@@ -333,6 +333,7 @@ static unsigned doctor_devices(struct doctor *d, bool protected[BACKUP_MAP_MAX_N
 		protected[i] = doctor_device(d, i);
 		n += protected[i];
 	}
+	doctor_gpus(d);
 	return n;
 }
 

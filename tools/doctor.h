@@ -36,4 +36,9 @@ void doctor_limits(struct doctor *d);
 /* Judges the memory that may be locked, by the map of backups. */
 void doctor_room(struct doctor *d);
 
+/* ---- doctor_gpu.c: NICs and GPUs ------------------------------------------------------------- */
+
+/* Says whether NCCL's LL128 is safe with the map of backups; nothing where there is no GPU. */
+void doctor_gpus(struct doctor *d);
+
 #endif

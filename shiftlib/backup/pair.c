@@ -72,6 +72,11 @@ static unsigned pair_common(const char *a, const char *b)
 	}
 }
 
+bool backup_below_one_switch(const char *a, const char *b)
+{
+	return pair_common(a, b) > 2; /* host bridge, root port, the switch's upstream port */
+}
+
 static unsigned pair_depth(const char *path)
 {
 	unsigned n = *path != '\0';

@@ -34,6 +34,12 @@ enum backup_near {
 };
 
 enum backup_near backup_near(const struct backup_nic *a, const struct backup_nic *b);
+/*
+ * True if two PCI functions, as backup_nic.pci has them, are below one PCIe switch: their way
+ * parts behind a root port and what is plugged in there. So bytes go between them without the
+ * host's root complex.
+ */
+bool backup_below_one_switch(const char *a, const char *b);
 /* Returns a clause to stand behind the backup's name: "on the same NUMA node". */
 const char *backup_near_text(enum backup_near near);
 

@@ -17,22 +17,22 @@
 #include "shiftlib/replica/real_qp.h"
 
 #define PUSH_BATCH   64 /* READs at a time */
-#define PUSH_READS   8	/* at most so many on their way */
+#define PUSH_READS   8	/* READs that are on their way at most */
 #define PUSH_TIMEOUT 14
-#define PUSH_BYTES   64 /* of which the first is what is read, and thrown away */
+#define PUSH_BYTES   64 /* memory for what is read, which nobody looks at */
 
 struct push_target {
 	uint64_t addr;
 	uint32_t key;
-	bool readable; /* by an rkey; else it is sent from there by a WRITE, with an lkey */
+	bool readable; /* key: an rkey for a READ; else an lkey, for a WRITE from there */
 };
 
 struct sh_pusher {
 	enum { PUSHER_NONE, PUSHER_MAKING, PUSHER_READY } state;
 	struct sh_busy busy;
 	bool own;    /* made in the application's context; else it holds the NIC's incarnation */
-	bool failed; /* it has to be made anew */
-	bool deaf;   /* it did not read while the port was down */
+	bool failed; /* the queue pair has to be made anew */
+	bool deaf;   /* the NIC did not read while its port was down */
 	uint32_t incarnation;
 	struct sh_looped looped;
 	/* When the round began that is under way, and the last one that ended; 0: none. */
@@ -147,7 +147,7 @@ static void push_job_done(struct sh_job *job)
 	free(task);
 }
 
-/* What it is and has becomes the caller's; what it has learned stays. */
+/* Gives the queue pair to the caller; what was learned of the NIC stays. */
 static struct sh_pusher pusher_take(struct sh_pusher *pusher)
 {
 	struct sh_pusher taken = *pusher;

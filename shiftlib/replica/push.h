@@ -19,7 +19,7 @@ struct sh_pushers;
 enum sh_pushed {
 	SH_PUSHED,	/* all that the NIC wrote before `since` is there */
 	SH_PUSH_WAITS,	/* ask again */
-	SH_PUSH_CANNOT, /* it did not read the last time, and its port is down still */
+	SH_PUSH_CANNOT, /* the NIC did not read the last time, and its port is down still */
 };
 
 /* Does the region lie in memory of another device, and may NICs write to it? */
@@ -30,7 +30,7 @@ void sh_push_prepare(struct sh_pd *pd, uint8_t path) SH_LOCKED;
 enum sh_pushed sh_push(struct sh_pd *pd, uint8_t path, uint64_t since, uint64_t now) SH_LOCKED;
 /* Nobody waits any longer: the NIC does not read. */
 void sh_push_give_up(struct sh_pd *pd, uint8_t path) SH_LOCKED;
-/* Its objects on that path are about to go: so do the queue pair and its memory, in that order. */
+/* Destroys the queue pair there in the background, before what the PD has on that path. */
 void sh_push_leave(struct sh_pd *pd, uint8_t path) SH_LOCKED;
 /* Destroys those of the application's own NIC: the PD is about to be deallocated there. */
 void sh_push_drop_own(struct sh_pd *pd) SH_DROPS;

@@ -68,6 +68,11 @@ static bool create_option(int opt, struct create *create)
 		create->netdev[create->n_netdevs++] = optarg;
 		return true;
 	case 'j': config->joined = true; return true;
+	case 'g':
+		if (!ctl_number("--gpu-switch", optarg, 1, SN_MAX_GPU_CARDS, &value))
+			return false;
+		config->gpu_cards = value;
+		return true;
 	default: ctl_usage("bad option"); return false;
 	}
 }
@@ -94,6 +99,7 @@ int ctl_create(int argc, char **argv)
 		{ "seed", required_argument, NULL, 's' },
 		{ "netdev", required_argument, NULL, 'd' },
 		{ "joined", no_argument, NULL, 'j' },
+		{ "gpu-switch", required_argument, NULL, 'g' },
 		{ NULL, 0, NULL, 0 },
 	};
 	struct create create = {

@@ -55,10 +55,12 @@ static void nic_place(struct sn_nic *nic, const struct sn_fabric_config *config)
 	uint32_t ports = config->card_ports ? config->card_ports : 1;
 	uint32_t cards = (config->n_nics + ports - 1) / ports;
 
-	nic->card = nic->index / ports;
-	nic->function = nic->index % ports;
-	nic->image_guid = nic_guid(nic->host, nic->card * ports);
-	nic->numa = config->numa_nodes ? (int32_t)(nic->card * config->numa_nodes / cards) : -1;
+	nic->slot.card = nic->index / ports;
+	nic->slot.function = nic->index % ports;
+	nic->slot.gpu_cards = config->gpu_cards;
+	nic->image_guid = nic_guid(nic->host, nic->slot.card * ports);
+	nic->numa =
+		config->numa_nodes ? (int32_t)(nic->slot.card * config->numa_nodes / cards) : -1;
 }
 
 static void nic_init(struct sn_nic *nic, uint32_t host, uint32_t index,
@@ -115,6 +117,8 @@ static int config_check(const struct sn_fabric_config *config)
 	if (config->n_nics < 1 || config->n_nics > SN_MAX_NICS)
 		return -EINVAL;
 	if (config->link_layer != SN_LINK_ETH && config->link_layer != SN_LINK_IB)
+		return -EINVAL;
+	if (config->gpu_cards > SN_MAX_GPU_CARDS)
 		return -EINVAL;
 	return config->card_ports > SN_MAX_NICS || config->numa_nodes > SN_MAX_NICS ? -EINVAL : 0;
 }

@@ -72,7 +72,10 @@ struct sn_fabric_config {
 	/* number of nodes that the cards are spread over; 0: the machine does not tell */
 	uint32_t numa_nodes;
 	bool joined; /* each NIC reaches each, in one subnet */
+	/* number of cards below one PCIe switch, each with a GPU there; 0: neither is there */
+	uint32_t gpu_cards;
 };
+enum { SN_MAX_GPU_CARDS = 6 };
 /* Makes the shared file and the sysfs trees. -EEXIST when the fabric exists. */
 int sn_fabric_create(const char *name, const struct sn_fabric_config *config);
 /* Removes file and trees; processes that still map it keep a fabric without a name. */

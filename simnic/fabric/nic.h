@@ -102,7 +102,11 @@ struct sn_cable {
 struct sn_nic {
 	char ibdev[16]; /* "mlx5_0" */
 	uint32_t host, index, rail;
-	uint32_t card, function;	/* PCI: the slot, and which of the card's functions */
+	struct {
+		uint32_t card, function; /* the slot, and which of the card's functions */
+		/* number of cards that share a switch, each with a GPU; 0: there is no switch */
+		uint32_t gpu_cards;
+	} slot;
 	int32_t numa;			/* -1: not told */
 	uint64_t node_guid, image_guid; /* image: the card's */
 	uint8_t gid[16];		/* the NIC's address, under one index per GID type */

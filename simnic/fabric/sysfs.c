@@ -99,16 +99,50 @@ static void tree_host(struct tree *tree, const struct sn_fabric *fabric, uint32_
 	snprintf(tree->base, sizeof(tree->base), "%s/h%u", fabric->dir, host);
 }
 
+/* ---- PCI ------------------------------------------------------------------------------------ */
+
+#define PCI_GPU_PORT 8 /* ports of a switch from here on lead to GPUs, those before it to cards */
+
+/*
+ * The place below a switch: host bridge, root port, the switch's upstream port, a port of it, and
+ * what is plugged in there.
+ */
+static void pci_below_switch(char *buf, size_t len, const struct sn_nic *nic, uint32_t port,
+			     uint32_t function)
+{
+	uint32_t bus = 0x10 + nic->slot.card / nic->slot.gpu_cards * 0x10;
+
+	snprintf(buf, len,
+		 "pci0000:%02x/0000:%02x:00.0/0000:%02x:00.0/0000:%02x:%02x.0/0000:%02x:00.%u", bus,
+		 bus, bus + 1, bus + 2, port,
+		 bus + 3 + port % PCI_GPU_PORT + (port >= PCI_GPU_PORT ? SN_MAX_GPU_CARDS : 0),
+		 function);
+}
+
 /*
  * The place of the NIC's PCI function, to which class links lead, too: ../../devices/<this>. Each
- * card is behind a root port of its own.
+ * card is behind a root port of its own, or below a switch.
  */
 static void pci_path(char *buf, size_t len, const struct sn_nic *nic)
 {
-	uint32_t bus = 0x10 + nic->card * 0x10;
+	uint32_t bus = 0x10 + nic->slot.card * 0x10;
 
-	snprintf(buf, len, "pci0000:%02x/0000:%02x:00.0/0000:%02x:00.%u", bus, bus, bus + 1,
-		 nic->function);
+	if (nic->slot.gpu_cards)
+		pci_below_switch(buf, len, nic, nic->slot.card % nic->slot.gpu_cards,
+				 nic->slot.function);
+	else
+		snprintf(buf, len, "pci0000:%02x/0000:%02x:00.0/0000:%02x:00.%u", bus, bus, bus + 1,
+			 nic->slot.function);
+}
+
+static void pci_link(struct tree *tree, const char *pci)
+{
+	const char *function = strrchr(pci, '/') + 1;
+	char link[64], target[256];
+
+	snprintf(link, sizeof(link), "sys/bus/pci/devices/%s", function);
+	snprintf(target, sizeof(target), "../../../devices/%s", pci);
+	put_link(tree, link, target);
 }
 
 #define CONFIG_HEADER 64 /* bytes that may be read without privileges */
@@ -354,6 +388,38 @@ static void tree_links(struct tree *tree, const struct sn_fabric *fabric, const 
 	put_link(tree, link, target);
 }
 
+/* The GPU beside the first port of a card. */
+static void tree_gpu(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
+{
+	char pci[128];
+	size_t n;
+
+	tree_host(tree, fabric, nic->host);
+	pci_below_switch(pci, sizeof(pci), nic, PCI_GPU_PORT + nic->slot.card % nic->slot.gpu_cards,
+			 0);
+	pci_link(tree, pci);
+	n = strlen(tree->base);
+	snprintf(tree->base + n, sizeof(tree->base) - n, "/sys/devices/%s", pci);
+	put(tree, "vendor", "0x10de");
+	put(tree, "device", "0x2330");
+	put(tree, "class", "0x030200");
+	put(tree, "numa_node", "%d", nic->numa);
+}
+
+/* The PCI bus shows NICs and GPUs where there are GPUs; else programs see the machine's own. */
+static void tree_bus(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
+{
+	char pci[128];
+
+	if (!nic->slot.gpu_cards)
+		return;
+	tree_host(tree, fabric, nic->host);
+	pci_path(pci, sizeof(pci), nic);
+	pci_link(tree, pci);
+	if (!nic->slot.function)
+		tree_gpu(tree, fabric, nic);
+}
+
 static void tree_rdma_cm(struct tree *tree, const struct sn_fabric *fabric, uint32_t host)
 {
 	tree_host(tree, fabric, host);
@@ -369,6 +435,7 @@ static void tree_nic(struct tree *tree, const struct sn_fabric *fabric, const st
 	tree_ibdev(tree, fabric, nic);
 	tree_uverbs(tree, fabric, nic);
 	tree_links(tree, fabric, nic);
+	tree_bus(tree, fabric, nic);
 }
 
 int sn_sysfs_create(const struct sn_fabric *fabric)

@@ -28,11 +28,18 @@ static bool is_ours(const char *path)
 	       below(path, "/dev/infiniband");
 }
 
+/* The PCI bus is the machine's own, but where hosts have GPUs. */
+static bool is_bus_of_gpus(const char *path)
+{
+	return path[0] == '/' && path[1] == 's' && below(path, "/sys/bus/pci/devices") &&
+	       !sn_host_init() && sn_host_fabric()->nic[sn_host_number()][0].slot.gpu_cards;
+}
+
 const char *sn_path_map(const char *path, char *buf, size_t len)
 {
 	int saved = errno;
 
-	if (path && is_ours(path) && !sn_host_init() &&
+	if (path && (is_ours(path) || is_bus_of_gpus(path)) && !sn_host_init() &&
 	    snprintf(buf, len, "%s/h%u%s", sn_host_fabric()->dir, sn_host_number(), path) <
 		    (int)len)
 		path = buf;

@@ -250,7 +250,8 @@ def _rest(value):
 class Lab:
     """A fabric with its programs, as a context manager."""
 
-    def __init__(self, build, hosts=2, nics=2, link="eth", cost_us=None, seed=None, keep=False, joined=False):
+    def __init__(self, build, hosts=2, nics=2, link="eth", cost_us=None, seed=None, keep=False, joined=False,
+                 gpus=None):
         self.out = out_folder(build)
         self.sanitizer = sanitizer_of(build)
         slow_by(SLOW if self.sanitizer else 1.0)
@@ -268,6 +269,8 @@ class Lab:
             self.create_args += ["--cmd-cost-us", str(cost_us)]
         if joined:
             self.create_args.append("--joined")
+        if gpus:
+            self.create_args += ["--gpu-switch", str(gpus)]
         if seed is not None:
             self.create_args += ["--seed", str(seed & 0x7fffffff)]
 
@@ -450,12 +453,12 @@ def draw(names, n):
     return chosen
 
 
-def cases_main(names, run, seeded=False, few=None, together=1, **fabric):
+def cases_main(names, run, seeded=False, few=None, together=1, of_case=lambda name: {}, **fabric):
     """
     The main() of a file of cases: runs those that were asked for, or all, by run(lab, name), on a
     fabric each. Its exit status. seeded: they draw from lab.seed, which names those that fail, and
     --rounds runs them with so many seeds, one after the other. few: it says which are run with --few.
-    together: so many at a time, where they wait.
+    together: so many at a time, where they wait. of_case: what a case's fabric has beside `fabric`.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
@@ -478,7 +481,7 @@ def cases_main(names, run, seeded=False, few=None, together=1, **fabric):
     def passes(case):
         own, name = case
         return run_case(args.build, name + "".join(f" --seed {seed}" for seed in own.values()),
-                        lambda lab: run(lab, name), **fabric, **own)
+                        lambda lab: run(lab, name), **fabric, **own, **of_case(name))
     with concurrent.futures.ThreadPoolExecutor(together) as pool:
         done = list((pool.map if together > 1 else map)(passes, [(own, name) for own in rounds for name in chosen]))
     print(f"{sum(done)} passed, {len(done) - sum(done)} failed")

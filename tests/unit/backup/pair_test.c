@@ -223,6 +223,24 @@ static void near_and_far(void **state)
 	}
 }
 
+static void below_one_switch(void **state)
+{
+	static const char nic[] = "pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:00.0/0000:13:00.0";
+	static const char gpu[] = "pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:08.0/0000:19:00.0";
+
+	assert_true(backup_below_one_switch(nic, gpu));
+	assert_true(backup_below_one_switch(
+		nic, "pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:09.0/0000:1a:00.0/"
+		     "0000:1b:00.0/0000:1c:00.0")); /* a switch below the switch */
+	/* another root port; two functions of one root port's card; another host bridge; nothing */
+	assert_false(backup_below_one_switch(nic, "pci0000:10/0000:10:02.0/0000:14:00.0"));
+	assert_false(backup_below_one_switch("pci0000:10/0000:10:01.0/0000:11:00.0",
+					     "pci0000:10/0000:10:01.0/0000:11:00.1"));
+	assert_false(backup_below_one_switch(nic, "pci0000:20/0000:10:01.0/0000:11:00.0"));
+	assert_false(backup_below_one_switch(nic, ""));
+	assert_false(backup_below_one_switch("", ""));
+}
+
 /* ---- at random ------------------------------------------------------------------------------ */
 
 static char names[BACKUP_MAP_MAX_NICS][16];
@@ -505,7 +523,7 @@ int main(void)
 		cmocka_unit_test(sold),		 cmocka_unit_test(near_and_far),
 		cmocka_unit_test(at_random),	 cmocka_unit_test(all_of_them),
 		cmocka_unit_test(all_at_random), cmocka_unit_test(from_sysfs),
-		cmocka_unit_test(by_place),
+		cmocka_unit_test(by_place),	 cmocka_unit_test(below_one_switch),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
