@@ -111,11 +111,15 @@ def mixed(lab, programs):
 
 
 def pushed(lab, programs):
-    """Both senders lose their links, and the middle's NIC is well: it has not written everything yet, and nothing comes to it."""
+    """Both senders lose their links, or are drained, and the middle's NIC is well: it has not written everything yet, and nothing
+    comes to it."""
     for n in range(1, ROUNDS + 1):
-        for kind, way in (("port-down", WAYS[0]), ("port-up", WAYS[1])):
+        for step, way in enumerate(WAYS):
             for host in ("h1", "h2"):
-                lab.fault(kind, f"{host}/mlx5_0")
+                if n % 3:
+                    lab.fault(("port-down", "port-up")[step], f"{host}/mlx5_0")
+                else:
+                    lab.shiftctl(host, ("drain", "undrain")[step], "mlx5_0")
             await_moved(lab, programs, n * 2 * QPS, way)
             await_traffic(programs)
 
