@@ -16,8 +16,8 @@
 #include "shiftlib/replica/push.h"
 #include "shiftlib/replica/real_qp.h"
 
-#define PUSH_BATCH   64 /* READs at a time */
-#define PUSH_READS   8	/* READs that are on their way at most */
+#define PUSH_BATCH   256 /* READs at a time */
+#define PUSH_READS   8	 /* READs that are on their way at most */
 #define PUSH_TIMEOUT 14
 #define PUSH_BYTES   64 /* memory for what is read, which nobody looks at */
 
