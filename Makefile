@@ -163,6 +163,8 @@ verify-long: build
 	@python3 tests/e2e/run_verify.py --build $(B) --spread --seeds 1..40
 	@python3 tests/e2e/run_verify.py --build $(B) --lazy --seeds 1..15 --patterns abcdef --qps 6
 	@python3 tests/e2e/run_verify.py --build $(B) --lazy pool --seeds 1..15 --patterns abcdef --qps 6
+	@python3 tests/e2e/run_verify.py --build $(B) --seeds 1..200 --patterns ghi --qps 6
+	@SHIFT_ENGINE=ledger python3 tests/e2e/run_verify.py --build $(B) --seeds 1..40 --patterns ghi --qps 6
 	@python3 tests/e2e/run_verify.py --build $(B) --seeds 1..12 --stock
 	@python3 tests/e2e/run_mutants.py --build $(B)
 

@@ -54,6 +54,10 @@ class Case:
         self.nics = SPREAD_NICS if args.spread else 2
         if args.spread:
             self.settings["backup"] = "spread"
+        if args.exact:
+            self.settings["exact"] = args.exact
+        if args.mutant:
+            self.extra += ["--mutant", args.mutant]
 
     # --- the fault -------------------------------------------------------------------------
 
@@ -204,7 +208,16 @@ class Case:
             self.fallback_us += [m["fallback_us"] for m in stats["moves"] if m["fallback_us"]]
         return None
 
+    def prepare(self, lab):
+        """The NICs, before anybody opens them."""
+        for nic in (f"{host}/mlx5_{k}" for host in HOSTS for k in range(self.nics)):
+            if self.args.torn_lines:
+                lab.ctl("torn-lines", nic, "on")
+            if self.args.rate:
+                lab.ctl("link", nic, "--rate", self.args.rate)
+
     def body(self, lab):
+        self.prepare(lab)
         self.start(lab)
         if not self.args.stock:
             self.protected(lab)
@@ -370,7 +383,7 @@ class ScriptCase(Case):
         ends = [(s["qps"], set(UNPLACED.findall(lab.shift_log(p))))
                 for p, s in zip(self.ends, self.summaries())]
         for pair in zip(*(qps for qps, _ in ends)):
-            if pair[0]["pattern"] in ("atomic", "fenced"):    # those may
+            if pair[0]["pattern"] in ("atomic", "fenced", "signal"):    # those may
                 continue
             if not any(q["failed"] for q in pair):
                 continue
@@ -401,6 +414,11 @@ def parse_args():
                    help="four NICs a host and SHIFT_BACKUP=spread; often a backup dies too")
     p.add_argument("--lazy", nargs="?", const="on", choices=["on", "pool"],
                    help="standbys are made when they are needed")
+    p.add_argument("--exact", choices=("on", "off"), help="SHIFT_EXACT")
+    p.add_argument("--mutant", help="a rule of verify's own that it breaks (verify --help)")
+    p.add_argument("--rate", help="of all links, as simnicctl has it")
+    p.add_argument("--torn-lines", action="store_true",
+                   help="all NICs write each line of 128 bytes in two pieces")
     p.add_argument("--libdir", help="folder of another drop-in library")
     p.add_argument("--must-fail", action="store_true",
                    help="stop at the first seed that fails; pass if there is one")

@@ -14,8 +14,8 @@ from statistics import median
 
 from shiftlab.lab import Lab, Shift, Stuck, free_port, wait_for
 
-QPS = 5
-PATTERNS = "abcea"
+QPS = 6
+PATTERNS = "abceag"
 FLAPS = (("port-down", "h0/mlx5_0"), ("port-down", "h1/mlx5_0"), ("cable-down", "h0/mlx5_0"),
          ("cable-down", "h1/mlx5_0"), ("switch-down", "rail0"), ("lose-tx", "h0/mlx5_0"),
          ("lose-rx", "h1/mlx5_0"), ("lose-acks", "h1/mlx5_0"))

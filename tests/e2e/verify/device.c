@@ -83,7 +83,7 @@ static void qp_plan(struct verify *v, int i)
 	q->wr_api = !v->opt.plain && (h & 2);
 	q->sig_all = h % 8 == 4;
 	q->lane = lane_for(v, q);
-	q->slot_len = (v->opt.max_size + MAX_SGE * SGE_GAP + 63) & ~63u;
+	q->slot_len = (v->opt.max_size + MAX_SGE * SGE_GAP + 127) & ~127u;
 	q->mem_len = area_total(q);
 }
 

@@ -7,6 +7,7 @@
 #include "atomics.h"
 #include "bytes.h"
 #include "complete.h"
+#include "credit.h"
 #include "oob.h"
 #include "pattern.h"
 #include "post.h"
@@ -121,38 +122,6 @@ static void mixed_build(struct vqp *q)
 	r->expect.seq = seq;
 }
 
-static void mixed_credit(struct vqp *q)
-{
-	uint64_t *word = (uint64_t *)(q->mem + area_ctrl_src(q) + CTRL_CREDIT +
-				      q->granted / CREDIT_EVERY % 64 * 8);
-	struct request *r = batch_add(q);
-
-	*word = q->granted = q->rx_next;
-	r->opcode = IBV_WR_RDMA_WRITE;
-	r->raddr = q->remote.addr + area_ctrl(q) + CTRL_CREDIT;
-	r->nsge = 1;
-	r->sge[0] = (struct ibv_sge){ (uintptr_t)word, 8, q->mr->lkey };
-	r->flags = q->inline_max >= 8 ? IBV_SEND_INLINE : 0;
-	r->expect.kind = KIND_GRANT;
-	r->expect.seq = q->granted;
-}
-
-/* A WRITE that is executed again may show an older credit for a moment: RC allows a resend. */
-static uint64_t credit_read(struct vqp *q)
-{
-	uint64_t v = __atomic_load_n((uint64_t *)(q->mem + area_ctrl(q) + CTRL_CREDIT),
-				     __ATOMIC_ACQUIRE);
-
-	if (v > q->tx_next + 1)
-		verify_fail(q, FAIL_WRONG_BYTES, "credit %" PRIu64 ", only %" PRIu64 " sent", v,
-			    q->tx_next);
-	if (v < q->credit_seen)
-		q->rewinds++;
-	else
-		q->credit_seen = v;
-	return q->credit_seen;
-}
-
 static bool mixed_step(struct vqp *q)
 {
 	unsigned int burst =
@@ -160,7 +129,7 @@ static bool mixed_step(struct vqp *q)
 
 	if (!q->last_seen && q->rx_next - q->granted >= CREDIT_EVERY && sq_room(q, 1) &&
 	    !atomic_load(&verify_instance->paused))
-		mixed_credit(q);
+		credit_give(q);
 	while (burst-- && vqp_may_post(q) && sq_room(q, 1) && q->tx_next - q->tx_done < SLOTS &&
 	       q->tx_next - credit_read(q) < SLOTS)
 		mixed_build(q);
@@ -300,10 +269,4 @@ const struct pattern_ops pattern_fenced = {
 	.sent = mixed_sent,
 	.received = mixed_received,
 	.finish = mixed_finish,
-};
-
-const struct pattern_ops *const pattern_table[PATTERN_COUNT] = {
-	[PATTERN_SIMPLE] = &pattern_simple, [PATTERN_SENDRECV] = &pattern_sendrecv,
-	[PATTERN_READ] = &pattern_read,	    [PATTERN_ATOMIC] = &pattern_atomic,
-	[PATTERN_MIXED] = &pattern_mixed,   [PATTERN_FENCED] = &pattern_fenced,
 };

@@ -18,7 +18,11 @@ static const char usage[] =
 	"  --gid-index N     (default 0)\n"
 	"  --qps N           QPs per side (default 5)\n"
 	"  --patterns LIST   letters, one per QP, repeated: a simple, b send/receive, c read,\n"
-	"                    d atomics, e mixed, f mixed with atomics and fences (default abcde)\n"
+	"                    d atomics, e mixed, f mixed with atomics and fences, g slots (NCCL's "
+	"LL),\n"
+	"                    h slots in lines of 128 bytes (LL128; x86 only), i WRITEs with an "
+	"atomic\n"
+	"                    behind them (NCCL's GIN by proxy) (default abcde)\n"
 	"  --port N          TCP port of the exchange (default 18600)\n"
 	"  --max-size N      longest message (default 16384)\n"
 	"  --timeout N       QP timeout (default 14)\n"
@@ -28,6 +32,7 @@ static const char usage[] =
 	"  --expect-error    the run passes if QPs end with errors, in order\n"
 	"  --may-fail        QPs may end with errors, in order and at both ends\n"
 	"  --allow-events    asynchronous events are no failure\n"
+	"  --mutant NAME     breaks a rule of the sender of slots: older-again, too-soon\n"
 	"  --plain           no ibv_wr_*() and no extended CQs: rxe's library has faults in both\n";
 
 enum {
@@ -51,6 +56,7 @@ enum {
 	OPT_MAY_FAIL,
 	OPT_EVENTS,
 	OPT_PLAIN,
+	OPT_MUTANT,
 	OPT_HELP
 };
 
@@ -75,9 +81,25 @@ static const struct option longs[] = {
 	{ "may-fail", no_argument, NULL, OPT_MAY_FAIL },
 	{ "allow-events", no_argument, NULL, OPT_EVENTS },
 	{ "plain", no_argument, NULL, OPT_PLAIN },
+	{ "mutant", required_argument, NULL, OPT_MUTANT },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ NULL, 0, NULL, 0 },
 };
+
+static int mutant_of(const char *name, enum mutant *m)
+{
+	static const char *const names[] = {
+		[MUTANT_OLDER_AGAIN] = "older-again", [MUTANT_TOO_SOON] = "too-soon"
+	};
+
+	for (unsigned int i = 1; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (!strcmp(name, names[i])) {
+			*m = (enum mutant)i;
+			return 1;
+		}
+	}
+	return -1;
+}
 
 static int option_text(struct options *o, int which, const char *arg)
 {
@@ -91,6 +113,7 @@ static int option_text(struct options *o, int which, const char *arg)
 	case OPT_MAY_FAIL: o->may_fail = true; return 1;
 	case OPT_EVENTS: o->allow_events = true; return 1;
 	case OPT_PLAIN: o->plain = true; return 1;
+	case OPT_MUTANT: return mutant_of(arg, &o->mutant);
 	case OPT_IDLE:
 		return sscanf(arg, "%lf:%lf", &o->idle_after_s, &o->idle_for_s) == 2 ? 1 : -1;
 	default: return 0;
@@ -120,6 +143,16 @@ static int option_number(struct options *o, int which, const char *arg)
 	return 1;
 }
 
+/* Who checks lines needs a processor that keeps loads and stores in order: slots.c. */
+static bool pattern_is_known(char letter)
+{
+#if !defined(__x86_64__)
+	if (letter == 'a' + PATTERN_SLOTS128)
+		return false;
+#endif
+	return letter >= 'a' && letter < 'a' + PATTERN_COUNT;
+}
+
 static int options_check(const struct options *o)
 {
 	bool ok = (o->server != !!o->host) && o->qps >= 1 && o->qps <= MAX_QPS &&
@@ -127,7 +160,7 @@ static int options_check(const struct options *o)
 		  o->timeout <= 31 && o->retry <= 7;
 
 	for (const char *p = o->patterns; *p; p++)
-		ok = ok && *p >= 'a' && *p < 'a' + PATTERN_COUNT;
+		ok = ok && pattern_is_known(*p);
 	return ok ? 0 : -1;
 }
 

@@ -6,6 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Rules of the sender of slots; docs/mutants.md. */
+enum mutant {
+	MUTANT_NONE,
+	MUTANT_OLDER_AGAIN,
+	MUTANT_TOO_SOON,
+};
+
 struct options {
 	bool server;
 	const char *host;
@@ -23,6 +30,7 @@ struct options {
 	int port;
 	int timeout;
 	int retry;
+	enum mutant mutant;
 	bool expect_error;
 	bool may_fail;
 	bool allow_events;

@@ -17,6 +17,9 @@ enum pattern {
 	PATTERN_ATOMIC,
 	PATTERN_MIXED,
 	PATTERN_FENCED,
+	PATTERN_SLOTS,
+	PATTERN_SLOTS128,
+	PATTERN_SIGNAL,
 	PATTERN_COUNT,
 };
 
@@ -32,7 +35,7 @@ struct pattern_ops {
 };
 
 extern const struct pattern_ops pattern_simple, pattern_sendrecv, pattern_read, pattern_atomic,
-	pattern_mixed, pattern_fenced;
+	pattern_mixed, pattern_fenced, pattern_slots, pattern_slots128, pattern_signal;
 extern const struct pattern_ops *const pattern_table[PATTERN_COUNT];
 
 #endif

@@ -249,6 +249,5 @@ void post_last(struct vqp *q)
 	r->expect.kind = KIND_LAST;
 	r->expect.signaled = true;
 	q->last_sent = true;
-	q->last_tx = q->tx_next;
 	batch_post(q);
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 struct lane;
+struct slots;
 
 enum {
 	SQ_DEPTH = 128,
@@ -54,7 +55,6 @@ struct vqp {
 	uint64_t rx_next;
 	uint64_t rx_posted;
 	bool last_sent, last_done, last_seen;
-	uint64_t last_tx, last_rx;
 	bool failed;
 	enum ibv_wc_status first_status;
 
@@ -62,7 +62,7 @@ struct vqp {
 	uint64_t granted;
 	uint64_t credit_seen;
 	uint64_t rewinds;
-	uint64_t checked;
+	struct slots *slots;
 	uint64_t torn_since_ns;
 	uint64_t counters[COUNTERS];
 };

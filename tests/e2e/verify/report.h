@@ -14,6 +14,8 @@ struct vqp;
  *	REORDERED: completions out of posting order, or success after an error
  *	INVENTED: a completion that nobody was owed
  *	WRONG_BYTES: of a message, a READ or a polled word; the text says whose bytes they are
+ *	WENT_BACK: a unit of a slot has the flag of an older message than before
+ *	TORN: a unit of a slot has a message's flag and not all of that message's data
  *	GHOST_WRITE: a buffer was written after its use
  *	WRONG_WR_ID .. WRONG_QP_NUM: a field of a completion
  *	WRONG_ATOMIC: it returned what it cannot have found, or the counters match no order of the atomics
@@ -33,6 +35,8 @@ struct vqp;
 	X(REORDERED)                                                                               \
 	X(INVENTED)                                                                                \
 	X(WRONG_BYTES)                                                                             \
+	X(WENT_BACK)                                                                               \
+	X(TORN)                                                                                    \
 	X(GHOST_WRITE)                                                                             \
 	X(WRONG_WR_ID)                                                                             \
 	X(WRONG_IMM)                                                                               \

@@ -8,6 +8,7 @@ dark   both are dead for longer: every connection may end, with errors at both o
 A script ends with everything well again. Atomics whose fate nobody knows end in each of them, and so may
 what wrote to a NIC that died and was another device before anybody could ask whether it had reached memory.
 """
+import platform
 import random
 
 HOSTS = ("h0", "h1")
@@ -64,7 +65,9 @@ class Script:
         return self.kind != "dark" and any(s.kind in DEATH for e in self.episodes for s in e.steps)
 
     def patterns(self):
-        return "abcdef" if self.atomics else "abcea"
+        """Of verify. Slots in lines of 128 bytes are for processors that keep loads and stores in order."""
+        slots = "gh" if platform.machine() == "x86_64" else "gg"
+        return f"abcdef{slots}i" if self.atomics else f"abcea{slots}"
 
     def timeout(self):
         """Of the QPs: how long a connection that has no path waits."""
