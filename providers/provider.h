@@ -34,7 +34,7 @@ struct ib_uverbs_ioctl_hdr;
 #define SP_PD_ANY UINT32_MAX
 
 struct sp_key_command {
-	enum { SP_KEY_NONE, SP_KEY_MADE, SP_KEY_GONE, SP_QP_SET } what;
+	enum { SP_KEY_NONE, SP_KEY_MADE, SP_KEY_GONE, SP_QP_SET, SP_QP_MADE } what;
 	uint32_t object; /* handle of the object, among all of the context */
 	uint32_t pd;	 /* MADE: number of the PD, or SP_PD_ANY */
 };
@@ -96,6 +96,7 @@ struct shift_provider {
 	/*
 	 * Tells what a program's command to the kernel's driver did to memory keys (DEVX).
 	 * SP_QP_SET: it set something of a queue pair, and `object` is that one's handle.
+	 * SP_QP_MADE: it made a queue pair, or a DC target, that no verb knows.
 	 */
 	void (*key_command)(const struct ib_uverbs_ioctl_hdr *command, struct sp_key_command *out);
 	/*

@@ -124,6 +124,17 @@ static void status_foreign(FILE *out, const json_t *answer)
 			ctl_text(device, "why"));
 }
 
+static void status_direct(FILE *out, const json_t *answer)
+{
+	size_t i;
+	json_t *device;
+
+	json_array_foreach(json_object_get(answer, "direct"), i, device) fprintf(
+		out, "  %-12s NOT reached: %lld GPU-initiated or other direct queue pairs\n",
+		ctl_text(device, "name"),
+		(long long)json_integer_value(json_object_get(device, "qps")));
+}
+
 /* "mlx5_1 READY", or nothing. */
 static void status_standby(const json_t *qp, char *out, size_t size)
 {
@@ -279,6 +290,7 @@ static void status_table(FILE *out, const json_t *answer)
 	status_degraded(out, answer);
 	status_nics(out, answer);
 	status_foreign(out, answer);
+	status_direct(out, answer);
 	status_qps(out, answer);
 }
 

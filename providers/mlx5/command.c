@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Memory keys that are made by DEVX, and by mlx5dv_reg_dmabuf_mr. Layouts: CREATE_MKEY and
- * CREATE_GENERAL_OBJECT of the PRM.
+ * What is made by DEVX: memory keys and queue pairs; and memory keys that are made by
+ * mlx5dv_reg_dmabuf_mr. Layouts: CREATE_MKEY, CREATE_QP, CREATE_DCT and CREATE_GENERAL_OBJECT of
+ * the PRM.
  */
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
@@ -12,6 +13,8 @@
 
 enum {
 	OP_CREATE_MKEY = 0x200,
+	OP_CREATE_QP = 0x500,
+	OP_CREATE_DCT = 0x710,
 	OP_CREATE_GENERAL_OBJECT = 0xa00,
 	TYPE_MKEY = 0xff01, /* a general object: an alias of another function's key */
 	MKEY_PD_AT = 28,    /* bytes from the command's start; the lower 24 bits */
@@ -57,6 +60,17 @@ static bool makes_key(const struct ib_uverbs_attr *attr, uint32_t *pd)
 	}
 }
 
+/* True if the command makes a queue pair, as UCX does, or one whose rings a GPU writes to. */
+static bool makes_qp(const struct ib_uverbs_attr *attr)
+{
+	uint32_t opcode;
+
+	if (attr->len < OBJECT_BYTES)
+		return false;
+	opcode = read_word((const uint8_t *)(uintptr_t)attr->data, 0) >> 16;
+	return opcode == OP_CREATE_QP || opcode == OP_CREATE_DCT;
+}
+
 /*
  * mlx5dv_modify_qp_udp_sport(), _lag_port(), _sched_elem() and mlx5dv_devx_qp_modify(). A handle is
  * that of one object of the context, whatever its kind.
@@ -93,7 +107,10 @@ void ring_key_command(const struct ib_uverbs_ioctl_hdr *command, struct sp_key_c
 	} else if (command->method_id == MLX5_IB_METHOD_DEVX_OBJ_CREATE) {
 		handle = attr_find(command, MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE);
 		in = attr_find(command, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN);
-		out->what = handle && in && makes_key(in, &out->pd) ? SP_KEY_MADE : SP_KEY_NONE;
+		if (handle && in && makes_key(in, &out->pd))
+			out->what = SP_KEY_MADE;
+		else if (handle && in && makes_qp(in))
+			out->what = SP_QP_MADE;
 	} else {
 		return;
 	}

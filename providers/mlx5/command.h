@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Memory keys that programs make by their own commands (DEVX), or with flags of mlx5 alone. */
+/*
+ * Memory keys and queue pairs that programs make by their own commands (DEVX), and memory keys with
+ * flags of mlx5 alone.
+ */
 #ifndef RING_COMMAND_H
 #define RING_COMMAND_H
 

@@ -68,6 +68,8 @@ void admin_open(struct sh_json *json) SH_LOCKED;
  * program has opened twice is there twice.
  */
 void admin_foreign(struct sh_json *json) SH_LOCKED;
+/* "direct": contexts where the program has made queue pairs by DEVX, and how many so far. */
+void admin_direct(struct sh_json *json) SH_LOCKED;
 
 /* admin_metrics.c */
 void admin_answer_metrics(struct sh_json *json) SH_LOCKED;

@@ -403,6 +403,7 @@ static void status_head(struct sh_json *json) SH_LOCKED
 		      (unsigned long long)sh_peers.states_sent,
 		      (unsigned long long)sh_peers.state_datagrams);
 	admin_foreign(json);
+	admin_direct(json);
 	admin_open(json);
 	sh_json_print(json, ", \"nics\": [");
 	for (i = 0; i < sh_nics.n; i++) {

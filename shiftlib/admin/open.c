@@ -81,3 +81,20 @@ void admin_foreign(struct sh_json *json)
 	}
 	sh_json_print(json, "]");
 }
+
+void admin_direct(struct sh_json *json)
+{
+	const char *comma = "";
+	struct sh_ctx *ctx;
+
+	sh_json_print(json, ", \"direct\": [");
+	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link) {
+		if (!ctx->n_direct)
+			continue;
+		sh_json_print(json, "%s{\"name\": ", comma);
+		sh_json_string(json, sh.real->get_device_name(ctx->ctx->device));
+		sh_json_print(json, ", \"qps\": %u}", ctx->n_direct);
+		comma = ", ";
+	}
+	sh_json_print(json, "]");
+}

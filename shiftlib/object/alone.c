@@ -2,7 +2,8 @@
 /*
  * Memory that no other NIC can have: while a PD has some, its connections are not protected.
  * Regions are recorded by mr.c. Keys that the program makes by its own commands (DEVX: direct
- * verbs' indirect keys for UMR too) are known by the commands only.
+ * verbs' indirect keys for UMR too) are known by the commands only. So are queue pairs that the
+ * program makes by commands.
  */
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
@@ -145,6 +146,19 @@ static void ctx_qp_set(const struct sh_ctx *ctx, uint32_t handle) SH_LOCKED
 }
 
 /*
+ * Tells of a queue pair that the program has made by a command. No verb names it, and whoever posts
+ * there does so past SHIFT: another library's own code (UCX), or a GPU.
+ */
+static void ctx_qp_made(struct sh_ctx *ctx) SH_LOCKED
+{
+	if (!ctx->n_direct++)
+		sh_log(SH_LOG_WARN,
+		       "%s: GPU-initiated or other direct queue pairs (made by DEVX): not reached; "
+		       "they stay on this NIC, and a fault ends them",
+		       sh.real->get_device_name(ctx->ctx->device));
+}
+
+/*
  * True if a command that all drivers have set something of a queue pair, and its handle. The one
  * such command attaches a completion counter (ibv_qp_attach_comp_cntr), which counts on this NIC
  * alone. Headers are older than that command.
@@ -177,6 +191,8 @@ void shift_command_done(struct ibv_context *context, const struct ib_uverbs_ioct
 		sp_key_command(ctx->ctx, command, &key);
 	if (key.what == SP_QP_SET)
 		ctx_qp_set(ctx, key.object);
+	else if (key.what == SP_QP_MADE)
+		ctx_qp_made(ctx);
 	else if (key.what != SP_KEY_NONE)
 		ctx_key(ctx, &key);
 	sh_unlock();

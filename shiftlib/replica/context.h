@@ -35,6 +35,7 @@ struct sh_ctx {
 	bool prepared;	     /* NICs opening: some RC QP was made */
 	bool opens_more;     /* further backups are opened behind the first */
 	uint32_t n_self;     /* QPs that are connected to themselves */
+	uint32_t n_direct;   /* queue pairs that the program has made by DEVX so far */
 	/* QPs by port (0: not known) and by what a fault of the NIC is to them: conn/users.h */
 	uint32_t users[SH_HELD_PORTS + 1][SH_USERS];
 	struct sh_keymap lkeys[SC_MAX_PATHS]; /* own lkey -> the replica's; lock-free readers */

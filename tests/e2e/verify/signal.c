@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * What NCCL's GIN does by its proxy: WRITEs into a window of the peer, and behind them on the same
- * queue pair a FETCH_ADD to a counter that the receiver polls. When the counter says n, the bytes of
- * the first n messages are in memory. Nobody writes them again after that: either the FETCH_ADD has
- * completed, or the connection ends.
+ * queue pair a FETCH_ADD to a counter that the receiver polls. When the counter says n, the bytes
+ * of the first n messages are in memory. Nobody writes them again after that: either the FETCH_ADD
+ * has completed, or the connection ends.
  */
 #include "atomics.h"
 #include "bytes.h"

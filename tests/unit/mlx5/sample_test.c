@@ -152,13 +152,21 @@ static void keys_by_commands(void **state)
 	assert_int_equal(made.object, 7);
 	assert_int_equal(create(0x200, 8).what, SP_KEY_NONE);
 	assert_int_equal(create(0x200, 16).pd, SP_PD_ANY);
-	assert_int_equal(create(0x500, sizeof(in)).what, SP_KEY_NONE); /* a QP */
 	assert_int_equal(create(0xa00, sizeof(in)).what, SP_KEY_NONE); /* some general object */
 	in[6] = 0xff;
 	in[7] = 0x01;
 	made = create(0xa00, sizeof(in));
 	assert_int_equal(made.what, SP_KEY_MADE); /* an alias of a key */
 	assert_int_equal(made.pd, SP_PD_ANY);
+}
+
+static void queue_pairs_by_commands(void **state)
+{
+	memset(in, 0, sizeof(in));
+	assert_int_equal(create(0x500, sizeof(in)).what, SP_QP_MADE);  /* CREATE_QP */
+	assert_int_equal(create(0x710, sizeof(in)).what, SP_QP_MADE);  /* CREATE_DCT */
+	assert_int_equal(create(0x400, sizeof(in)).what, SP_KEY_NONE); /* CREATE_CQ */
+	assert_int_equal(create(0x500, 8).what, SP_KEY_NONE);
 }
 
 static void other_commands(void **state)
@@ -237,6 +245,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(keys_of_the_past_are_none, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_more_than_there_is_room_for, setup, teardown),
 		cmocka_unit_test(keys_by_commands),
+		cmocka_unit_test(queue_pairs_by_commands),
 		cmocka_unit_test(other_commands),
 		cmocka_unit_test(flags_of_a_buffer),
 	};
