@@ -317,6 +317,26 @@ static bool settle_publish(struct settle *s)
 	return true;
 }
 
+#if SHIFT_MUTANT == 5
+/* Lays a WRITE of some requests ago, which has completed, once more, unsignaled. */
+static void lay_complete(struct settle *s, const struct ring_sq *sq)
+{
+	enum { AGO = 9 };
+	struct ring_wqe app, wire;
+	uint32_t post, slot;
+
+	if (s->qp->sig_bits || !ring_sq_find(sq, atomic_load(&sq->tail) - AGO, &post))
+		return;
+	slot = post & sq->mask;
+	if (ring_wr_kind(sq, slot) != SP_REQ_WRITE)
+		return;
+	ring_wqe_load(sq, slot, s->qp->type, &app);
+	((struct mlx5_wqe_ctrl_seg *)app.bytes)->fm_ce_se &= (uint8_t)~MLX5_WQE_CTRL_CQ_UPDATE;
+	if (!ring_wqe_translate(s->to, &app, &wire))
+		ring_lay(s->to, &app, &wire, 0, RING_OP_HIDDEN, &s->batch);
+}
+#endif
+
 static void settle_all(struct settle *s)
 {
 	struct sp_qp *qp = s->qp;
@@ -324,6 +344,9 @@ static void settle_all(struct settle *s)
 	int64_t slot;
 	bool keys;
 
+#if SHIFT_MUTANT == 5
+	lay_complete(s, &qp->tx->sq);
+#endif
 	ring_walk_start(&w, &qp->tx->sq);
 	for (uint32_t i = 0; (slot = ring_walk_next(&w)) >= 0; i++)
 		settle_one(s, &qp->tx->sq, slot, s->fates[i]);

@@ -34,6 +34,7 @@ sources_naming(unasked "SC_MUTANT\\(NO_ANSWER\\)" shift_core)
 variant(mutant_2 SHIFT_MUTANT=2 ${unasked})
 variant(mutant_3 SHIFT_MUTANT=3 ${CMAKE_SOURCE_DIR}/providers/mlx5/driven_cq.c)
 variant(mutant_4 SHIFT_MUTANT=4 ${CMAKE_SOURCE_DIR}/providers/mlx5/move.c)
+variant(mutant_5 SHIFT_MUTANT=5 ${CMAKE_SOURCE_DIR}/providers/mlx5/settle.c)
 
 # Another protocol than that of kvclient/kv.h.
 sources_naming(versioned "KV_PROTOCOL" shift_shell shift_control kvclient)
