@@ -160,10 +160,11 @@ diff-mutants: build
 verify-long: build
 	@python3 tests/e2e/run_verify.py --build $(B) --seeds 1..200
 	@SHIFT_ENGINE=ledger python3 tests/e2e/run_verify.py --build $(B) --seeds 1..40
-	@python3 tests/e2e/run_verify.py --build $(B) --spread --seeds 1..40
-	@python3 tests/e2e/run_verify.py --build $(B) --lazy --seeds 1..15 --patterns abcdef --qps 6
-	@python3 tests/e2e/run_verify.py --build $(B) --lazy pool --seeds 1..15 --patterns abcdef --qps 6
+	@python3 tests/e2e/run_verify.py --build $(B) --spread --seeds 1..40 --patterns abcdeg --qps 6
+	@python3 tests/e2e/run_verify.py --build $(B) --lazy --seeds 1..15 --patterns abcdefg --qps 7
+	@python3 tests/e2e/run_verify.py --build $(B) --lazy pool --seeds 1..15 --patterns abcdefg --qps 7
 	@python3 tests/e2e/run_verify.py --build $(B) --seeds 1..200 --patterns ghi --qps 6
+	@python3 tests/e2e/run_verify.py --build $(B) --seeds 1..200 --patterns gh --qps 4 --exact off
 	@SHIFT_ENGINE=ledger python3 tests/e2e/run_verify.py --build $(B) --seeds 1..40 --patterns ghi --qps 6
 	@python3 tests/e2e/run_verify.py --build $(B) --seeds 1..12 --stock
 	@python3 tests/e2e/run_mutants.py --build $(B)
