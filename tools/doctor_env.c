@@ -16,6 +16,7 @@
 #include "shiftlib/base/few.h"
 #include "shiftlib/base/run_dir.h"
 #include "shiftlib/base/settings.h"
+#include "shiftlib/base/variables.h"
 #include "tools/doctor.h"
 
 #define PID_MOST (1 << 22) /* the longest number that a process can have: PID_MAX_LIMIT */
@@ -197,6 +198,23 @@ static void env_run_dir(struct doctor *d)
 			   "%s: %s: shiftctl would not see programs (SHIFT_RUN_DIR)", path, why);
 }
 
+/* Where a program may be protected without `shiftctl run`, nobody sets them for it. */
+static void env_variables_of(struct doctor *d, enum sh_variable_of of)
+{
+	const char *library = sh_variable_library(of);
+	bool alone = sh_setting("SHIFT_PROGRAMS") || sh_setting("SHIFT_ENABLE");
+	char text[SH_VARIABLE_MAX];
+
+	if (!sh_variables_missing(of, NULL, text))
+		return;
+	if (alone)
+		doctor_say(d, "variables", FINDING_NOTE,
+			   "%s, if not started by shiftctl run, needs %s in %s", library, text,
+			   sh_variable_file(of));
+	else
+		doctor_say(d, "variables", FINDING_OK, "%s: shiftctl run sets %s", library, text);
+}
+
 void doctor_settings(struct doctor *d)
 {
 	env_file(d);
@@ -204,6 +222,8 @@ void doctor_settings(struct doctor *d)
 	env_values(d);
 	env_log(d);
 	env_run_dir(d);
+	for (int of = 0; of < SH_VARIABLE_OWNERS; of++)
+		env_variables_of(d, (enum sh_variable_of)of);
 	env_forbids(d);
 }
 

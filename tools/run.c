@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +11,13 @@
 #include <unistd.h>
 
 #include "kvclient/kv.h"
+#include "shiftlib/base/log.h"
 #include "shiftlib/base/settings.h"
+#include "shiftlib/base/variables.h"
 #include "tools/shiftctl.h"
 
 struct run_options {
-	const char *kv, *backup, *log, *libdir, *lazy;
+	const char *kv, *backup, *log, *libdir, *lazy, *env, *ll128;
 	bool require; /* no protection, no start */
 };
 
@@ -38,6 +41,8 @@ static int run_options_parse(int argc, char **argv, struct run_options *opt)
 		{ "libdir", required_argument, NULL, 'd' },
 		{ "lazy", no_argument, NULL, 'z' },
 		{ "require", no_argument, NULL, 'r' },
+		{ "no-env", no_argument, NULL, 'n' },
+		{ "ll128", no_argument, NULL, '1' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int c;
@@ -51,6 +56,8 @@ static int run_options_parse(int argc, char **argv, struct run_options *opt)
 		case 'd': opt->libdir = optarg; break;
 		case 'z': opt->lazy = "on"; break;
 		case 'r': opt->require = true; break;
+		case 'n': opt->env = "off"; break;
+		case '1': opt->ll128 = "on"; break;
 		default: ctl_say("see shiftctl --help"); return CTL_RUN_USAGE;
 		}
 	}
@@ -197,6 +204,41 @@ static int run_environment(const struct run_options *opt, char err[CTL_ERR_MAX])
 	return rc ? ctl_err(err, rc, "cannot set the environment: %s", strerror(-rc)) : 0;
 }
 
+/* ---- variables of NCCL and UCX --------------------------------------------------------------- */
+
+/* NCCL before 2.28 finds the user's file so, and not by HOME. */
+static const char *run_home(void)
+{
+	const struct passwd *user = getpwuid(getuid());
+
+	return user ? user->pw_dir : NULL;
+}
+
+static void run_set_wanted(const char *home)
+{
+	for (size_t i = 0; i < SH_VARIABLES; i++)
+		if (sh_variable_wanted(&sh_variables[i], home) &&
+		    setenv(sh_variables[i].name, sh_variables[i].value, 0))
+			ctl_say("cannot set %s: %s", sh_variables[i].name, strerror(errno));
+}
+
+/* They are the same for all ranks, so they are also set where SHIFT itself cannot run. */
+static void run_set_variables(const struct run_options *opt)
+{
+	char nccl[SH_VARIABLE_MAX], ucx[SH_VARIABLE_MAX];
+	const char *home = run_home();
+
+	if (run_set_option("SHIFT_LOG", opt->log) || run_set_option("SHIFT_ENV", opt->env) ||
+	    run_set_option("SHIFT_LL128", opt->ll128))
+		ctl_say("cannot set the environment: %s", strerror(errno));
+	if (!sh_variables_missing(SH_VARIABLE_OF_NCCL, home, nccl) &
+	    !sh_variables_missing(SH_VARIABLE_OF_UCX, home, ucx))
+		return;
+	run_set_wanted(home);
+	sh_log(SH_LOG_INFO, "set for NCCL and UCX: %s%s%s (--no-env sets none)", nccl,
+	       *nccl && *ucx ? " " : "", ucx);
+}
+
 /* ---- --require ------------------------------------------------------------------------------ */
 
 /* Runs doctor, in a process of its own: what doctor loads is nothing to the command. */
@@ -253,6 +295,7 @@ int cmd_run(int argc, char **argv)
 	if (rc)
 		return rc;
 	rc = run_environment(&opt, err);
+	run_set_variables(&opt);
 	if (opt.require && rc)
 		ctl_say("%s", err);
 	if (opt.require && (rc || !run_protects(&opt))) {

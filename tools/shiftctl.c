@@ -34,7 +34,12 @@ static const struct command commands[] = {
 	  "  --log LEVEL      error, warn, info or debug\n"
 	  "  --lazy           make standbys when they are needed, not ahead\n"
 	  "  --require        start COMMAND only where doctor says that something is "
-	  "protected\n" HELP_LIBDIR "\n"
+	  "protected\n"
+	  "  --no-env         set no variables of NCCL and UCX\n"
+	  "  --ll128          each backup is as near to the GPU as NCCL asks of the NIC: LL128 "
+	  "stays\n" HELP_LIBDIR "\n"
+	  "Where the user has not set them, run sets NCCL_PROTO, UCX_TLS and others that NCCL and\n"
+	  "UCX need to be protected; --log info lists them.\n"
 	  "When something is wrong with SHIFT, run says so in one line and starts COMMAND without\n"
 	  "it.\n" },
 	{ "doctor", cmd_doctor, "doctor [OPTION]...",

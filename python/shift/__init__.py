@@ -29,10 +29,11 @@ def libdir() -> str:
 
 
 def environ(env: Optional[Mapping[str, str]] = None, *, kv: Optional[str] = None, backup: Optional[str] = None,
-            log: Optional[str] = None, lazy: bool = False) -> Dict[str, str]:
+            log: Optional[str] = None, lazy: bool = False, no_env: bool = False, ll128: bool = False) -> Dict[str, str]:
     """A copy of env (default: os.environ) in which programs run under SHIFT.
 
-    kv, backup, log and lazy are the options of `shiftctl run`. Raises Error, with shiftctl's own words, where
+    kv, backup, log, lazy, no_env and ll128 are the options of `shiftctl run`. Variables of NCCL and UCX that the user
+    has not set are in the copy, as they are for `shiftctl run`; no_env leaves them out. Raises Error, with shiftctl's own words, where
     programs would not run under SHIFT.
     """
     folder = libdir()
@@ -40,8 +41,7 @@ def environ(env: Optional[Mapping[str, str]] = None, *, kv: Optional[str] = None
     for name, value in (("kv", kv), ("backup", backup), ("log", log)):
         if value is not None:
             argv += [f"--{name}", value]
-    if lazy:
-        argv.append("--lazy")
+    argv += [option for option, given in (("--lazy", lazy), ("--no-env", no_env), ("--ll128", ll128)) if given]
     done = subprocess.run([*argv, "--", "/usr/bin/env", "-0"], env=dict(os.environ if env is None else env),
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     made = dict(os.fsdecode(entry).split("=", 1) for entry in done.stdout.split(b"\0") if b"=" in entry)

@@ -265,4 +265,7 @@ void sh_config_read(struct sh_config *config)
 	config->hold_hung = config_on("SHIFT_HOLD_HUNG", true);
 	config->hang.send_ns = config_ms("SHIFT_HANG_MS", 200, 10, 600000) * SH_NS_PER_MS;
 	config->hang.command_ns = config_ms("SHIFT_COMMAND_MS", 400, 10, 600000) * SH_NS_PER_MS;
+	/* base/variables.c asks for these, here they are only judged */
+	(void)config_on("SHIFT_ENV", true);
+	(void)config_on("SHIFT_LL128", false);
 }

@@ -8,6 +8,7 @@
 #include "shiftlib/base/few.h"
 #include "shiftlib/base/keymap.h"
 #include "shiftlib/base/table.h"
+#include "shiftlib/base/variables.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/parts/srq.h"
@@ -153,6 +154,7 @@ void shift_context_opened(struct ibv_context *context)
 	for (k = 0; k < SC_MAX_PATHS; k++)
 		sh_keymap_init(&ctx->lkeys[k]);
 	ctx->why = ctx_init(ctx);
+	sh_variables_judge();
 	sh_lock();
 	if (ctx->why) {
 		ctx_foreign(ctx);

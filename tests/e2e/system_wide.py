@@ -114,7 +114,47 @@ def switched_off(lab):
     untouched(lab, Shift(log="info"))
 
 
-CASES = {f.__name__: f for f in (nothing_by_default, others_named, named, asked_for, launched, switched_off)}
+OPENS = """
+import _ctypes, ctypes, shutil, sys
+for path in sys.argv[1:]:
+    shutil.copy(_ctypes.__file__, path)
+    ctypes.CDLL(path)
+verbs, n = ctypes.CDLL("libibverbs.so.1"), ctypes.c_int()
+verbs.ibv_get_device_list.restype = verbs.ibv_open_device.restype = ctypes.c_void_p
+devices = ctypes.cast(verbs.ibv_get_device_list(ctypes.byref(n)), ctypes.POINTER(ctypes.c_void_p))
+for i in range(n.value):
+    assert verbs.ibv_open_device(ctypes.c_void_p(devices[i]))
+"""
+
+
+def warnings(lab, shift, *libraries, **env):
+    """What SHIFT says of a program with libraries of these names, which opens two devices."""
+    paths = [os.path.join(lab.folder, name) for name in libraries]
+    env = {**env, "HOME": lab.folder, "UCX_CONFIG_DIR": lab.folder}
+    program = lab.run("h0", [sys.executable, "-c", OPENS, *paths], shift=shift, env=env)
+    check(not program.process.returncode, program.tail())
+    return [line for line in (program.err() + lab.shift_log(program)).split("\n") if " runs without " in line]
+
+
+def variables(lab):
+    """Started otherwise than by shiftctl run, a program has to be told what its libraries lack."""
+    shift = Shift(way="preload")
+    check(not warnings(lab, shift), "a program without NCCL and UCX is warned")
+    said = warnings(lab, shift, "libuct_ib.so.0", "libnccl.so.2")
+    check(len(said) == 2, said)
+    ucx, nccl = said if "UCX runs" in said[0] else reversed(said)
+    check("UCX_TLS=^rc_x" in ucx and "/etc/ucx/ucx.conf" in ucx and "shiftctl run" in ucx, said)
+    check("NCCL_PROTO=^LL128" in nccl and "/etc/nccl.conf" in nccl, said)
+    said = warnings(lab, shift, "libuct_ib.so.0", "libnccl.so.2", SHIFT_LL128="on")
+    check(len(said) == 1 and "UCX runs" in said[0], said)
+    check(not warnings(lab, shift, "libuct_ib.so.0", "libnccl.so.2", SHIFT_ENV="off"), "SHIFT_ENV=off")
+    check(not warnings(lab, Shift(), "libuct_ib.so.0", "libnccl.so.2"), "shiftctl run")
+    with open(os.path.join(lab.folder, "ucx.conf"), "x", encoding="ascii") as f:
+        f.write("UCX_TLS = ^rc_x\nUCX_RC_MAX_NUM_EPS=inf\nUCX_IB_MLX5_DEVX=n\nUCX_FENCE_MODE=weak\n")
+    check(not warnings(lab, shift, "libuct_ib.so.0"), "UCX's file")
+
+
+CASES = {f.__name__: f for f in (nothing_by_default, others_named, named, asked_for, launched, switched_off, variables)}
 
 if __name__ == "__main__":
     sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))

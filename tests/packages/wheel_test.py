@@ -153,6 +153,11 @@ assert made["SHIFT_KV"] == "redis://127.0.0.1:1" and made["SHIFT_LOG"] == "info"
 assert made["HOME"] == before["HOME"] and shift.libdir() in made["LD_LIBRARY_PATH"], made
 maps = subprocess.run(["cat", "/proc/self/maps"], env=made, stdout=subprocess.PIPE, check=True).stdout
 assert b"shift/_files/lib/shift/libibverbs.so.1" in maps, maps
+wanted = {"NCCL_PROTO": "^LL128", "UCX_TLS": "^rc_x,dc_x,ud_x,ud_mlx5:aux", "UCX_IB_MLX5_DEVX": "n"}
+assert wanted.items() <= made.items(), made
+assert not {"NCCL_PROTO", "UCX_TLS"} & shift.environ(no_env=True).keys()
+assert shift.environ({**before, "UCX_TLS": "rc"}, ll128=True)["UCX_TLS"] == "rc"
+assert "NCCL_PROTO" not in shift.environ(ll128=True)
 twice = shift.environ(made)
 assert twice["LD_PRELOAD"] == made["LD_PRELOAD"], twice
 try:

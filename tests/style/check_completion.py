@@ -67,9 +67,9 @@ def against_help(program):
         wrong.append("--help names no command")
     for command in sorted(commands):
         text = help_of(program, command)
-        named = set(re.findall(r"^  (?:-[a-z], )?(--[a-z][a-z-]*)", text, re.M))
+        named = set(re.findall(r"^  (?:-[a-z], )?(--[a-z][a-z0-9-]*)", text, re.M))
         usage = re.findall(r"^(?:usage:|      ) (shiftctl .*)$", text, re.M)
-        named |= set(re.findall(r"--[a-z][a-z-]+", " ".join(usage)))
+        named |= set(re.findall(r"--[a-z][a-z0-9-]+", " ".join(usage)))
         offered = offers(command, "--") - {"--"}
         if offered != named | {"--help"}:
             wrong.append(f"{command}: --help names {sorted(named)}, offered are {sorted(offered)}")

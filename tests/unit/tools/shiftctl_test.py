@@ -16,7 +16,9 @@ SHIFTCTL, FIXTURE, DISTRO = sys.argv[1:4]
 SIMNICCTL = sys.argv[4] if len(sys.argv) > 4 else None
 OURS = "libibverbs.so.1"
 CLEAN = {k: v for k, v in os.environ.items()
-         if not k.startswith(("SHIFT_", "LD_", "SIMNIC_", "MLX5_"))}
+         if not k.startswith(("SHIFT_", "LD_", "SIMNIC_", "MLX5_", "NCCL_", "UCX_"))}
+VARIABLES = {"NCCL_PROTO": "^LL128", "UCX_TLS": "^rc_x,dc_x,ud_x,ud_mlx5:aux", "UCX_RC_MAX_NUM_EPS": "inf",
+             "UCX_IB_MLX5_DEVX": "n", "UCX_FENCE_MODE": "weak"}
 
 
 def shiftctl(*args, before=(), **env):
@@ -65,18 +67,20 @@ class Base(unittest.TestCase):
 class Run(Base):
     def test_environment(self):
         env, said = self.run_env("--kv", "redis://head:6379", "--backup", "auto",
-                                 "--log", "debug", "--lazy")
+                                 "--log", "error", "--lazy")
         self.assertEqual(said, "")
         self.assertEqual(env["LD_PRELOAD"].split(":")[-2:], self.preloaded())
         self.assertEqual(env["LD_LIBRARY_PATH"], self.lib)
         self.assertEqual(env["SHIFT_KV"], "redis://head:6379")
         self.assertEqual(env["SHIFT_BACKUP"], "auto")
-        self.assertEqual(env["SHIFT_LOG"], "debug")
+        self.assertEqual(env["SHIFT_LOG"], "error")
         self.assertEqual(env["SHIFT_LAZY"], "on")
         self.assertNotIn("SHIFT_DISABLE", env)
 
     def test_defaults_leave_variables_alone(self):
         env, _ = self.run_env(SHIFT_LOG="info")
+        self.assertNotIn("SHIFT_ENV", env)
+        self.assertNotIn("SHIFT_LL128", env)
         self.assertNotIn("SHIFT_KV", env)
         self.assertNotIn("SHIFT_BACKUP", env)
         self.assertNotIn("SHIFT_LAZY", env)
@@ -136,6 +140,133 @@ class Run(Base):
         got = shiftctl("--help")
         self.assertEqual((got.returncode, got.stderr), (0, ""))
         self.assertIn("shiftctl run", got.stdout)
+
+
+class Variables(Base):
+    """Those of NCCL and UCX: what run sets, and what it leaves to the user."""
+
+    def setUp(self):
+        super().setUp()
+        self.home = os.path.join(self.dir, "home")
+        os.mkdir(self.home)
+
+    def write(self, name, text):
+        path = os.path.join(self.dir, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="ascii") as f:
+            f.write(text)
+        return path
+
+    def those_set(self, *options, env=None, **more):
+        """Those that run has set; without HOME, or what more has."""
+        got = subprocess.run([SHIFTCTL, "run", "--libdir", self.lib, *options, "--", "/usr/bin/env", "-0"],
+                             env={**{k: v for k, v in CLEAN.items() if k != "HOME"}, **(env or {}), **more},
+                             text=True, capture_output=True, timeout=60, check=False, cwd=self.dir)
+        self.assertEqual(got.returncode, 0, got.stderr)
+        self.said = got.stderr
+        made = dict(e.split("=", 1) for e in got.stdout.split("\0") if e)
+        return {k: v for k, v in made.items() if k.startswith(("NCCL_", "UCX_")) and k not in more}
+
+    def without(self, *names):
+        return {k: v for k, v in VARIABLES.items() if k not in names}
+
+    def test_all(self):
+        self.assertEqual(self.those_set(HOME=self.home), VARIABLES)
+        self.assertEqual(self.said, "")
+
+    def test_one_line_says_so(self):
+        self.those_set("--log", "info", HOME=self.home)
+        self.assertEqual(self.said.count("\n"), 1, self.said)
+        for name, value in VARIABLES.items():
+            self.assertIn(f" {name}={value}", self.said)
+        self.those_set("--log", "info", HOME=self.home, **VARIABLES)
+        self.assertEqual(self.said, "")
+
+    def test_what_is_set_stays(self):
+        for name in VARIABLES:
+            self.assertEqual(self.those_set(HOME=self.home, **{name: "x"}), self.without(name))
+        self.assertEqual(self.those_set(HOME=self.home, NCCL_PROTO=""), self.without("NCCL_PROTO"))
+
+    def test_turned_off(self):
+        for options, env in ((("--no-env",), {}), ((), {"SHIFT_ENV": "off"}), ((), {"SHIFT_ENV": "0"})):
+            self.assertEqual(self.those_set(*options, env=env, HOME=self.home), {})
+        conf = self.write("shift.conf", "SHIFT_ENV = off\n")
+        self.assertEqual(self.those_set(HOME=self.home, SHIFT_CONF=conf), {})
+        self.assertEqual(self.those_set(HOME=self.home, SHIFT_ENV="on"), VARIABLES)
+
+    def test_ll128(self):
+        for options, env in ((("--ll128",), {}), ((), {"SHIFT_LL128": "on"})):
+            self.assertEqual(self.those_set(*options, env=env, HOME=self.home), self.without("NCCL_PROTO"))
+
+    def test_file_of_nccl(self):
+        self.write("home/.nccl.conf", "# NCCL_PROTO=Simple\n NCCL_PROTO=Simple\nNCCL_PROTOX=1\nNCCL_PROTO\n")
+        self.assertEqual(self.those_set(HOME=self.home), VARIABLES)
+        self.write("home/.nccl.conf", "NCCL_DEBUG=WARN\nNCCL_PROTO=Simple")
+        self.assertEqual(self.those_set(HOME=self.home), self.without("NCCL_PROTO"))
+
+    def test_file_that_the_user_names(self):
+        """NCCL takes it in place of the one in the home directory."""
+        named = self.write("named", "NCCL_PROTO=LL\n")
+        self.assertEqual(self.those_set(HOME=self.home, NCCL_CONF_FILE=named), self.without("NCCL_PROTO"))
+        self.write("home/.nccl.conf", "NCCL_PROTO=Simple\n")
+        other = self.write("other", "NCCL_DEBUG=WARN\n")
+        self.assertEqual(self.those_set(HOME=self.home, NCCL_CONF_FILE=other), VARIABLES)
+        self.assertEqual(self.those_set(HOME=self.home, NCCL_CONF_FILE=""), self.without("NCCL_PROTO"))
+
+    def test_files_of_ucx(self):
+        text = "; UCX_RC_MAX_NUM_EPS=1\n[default]\n  UCX_TLS = rc,self\n"
+        for name, env in (("home/ucx.conf", {}), ("conf/ucx.conf", {"UCX_CONFIG_DIR": self.dir + "/conf"}),
+                          ("ucx.conf", {}), ("ucx/etc/ucx/ucx.conf", {"LD_LIBRARY_PATH": f"/x:{self.dir}/ucx/lib"})):
+            with self.subTest(name):
+                os.makedirs(self.dir + "/ucx/lib", exist_ok=True)
+                path = self.write(name, text)
+                self.assertEqual(self.those_set(HOME=self.home, **env), self.without("UCX_TLS"))
+                os.unlink(path)
+                self.assertEqual(self.those_set(HOME=self.home, **env), VARIABLES)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root mounts")
+    def test_files_of_the_host(self):
+        etc = os.path.join(self.dir, "etc")
+        shutil.copytree("/etc", etc, symlinks=True, ignore=shutil.ignore_patterns("nccl.conf", "ucx"))
+        script = 'mount --bind "$1" /etc; shift; exec "$@"'
+        enter = ["unshare", "--mount", "sh", "-c", script, "sh", etc]
+        for name, text, variable in (("etc/nccl.conf", "NCCL_PROTO=^LL128\n", "NCCL_PROTO"),
+                                     ("etc/ucx/ucx.conf", "UCX_IB_MLX5_DEVX=y\n", "UCX_IB_MLX5_DEVX")):
+            path = self.write(name, text)
+            env, _ = self.run_env(before=enter, HOME=self.home)
+            self.assertEqual({k: v for k, v in env.items() if k in VARIABLES}, self.without(variable))
+            os.unlink(path)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root mounts")
+    def test_no_home(self):
+        """NCCL before 2.28 then reads the file of the user's entry in passwd; UCX none."""
+        etc = os.path.join(self.dir, "etc")
+        shutil.copytree("/etc", etc, symlinks=True, ignore=shutil.ignore_patterns("nccl.conf", "ucx"))
+        self.write("etc/passwd", f"root:x:0:0:root:{self.home}:/bin/sh\n")
+        script = 'mount --bind "$1" /etc; shift; unset HOME; exec "$@"'
+        for name, text, but in (("ucx.conf", "UCX_TLS=rc\n", ()), (".nccl.conf", "NCCL_PROTO=Simple\n", ("NCCL_PROTO",))):
+            path = self.write("home/" + name, text)
+            env, _ = self.run_env(before=["unshare", "--mount", "sh", "-c", script, "sh", etc])
+            self.assertEqual({k: v for k, v in env.items() if k in VARIABLES}, self.without(*but))
+            os.unlink(path)
+
+    def test_fence_beside_several_rails(self):
+        for name in ("UCX_MAX_RMA_RAILS", "UCX_MAX_RMA_LANES"):
+            self.assertEqual(self.those_set(HOME=self.home, **{name: "2"}), self.without("UCX_FENCE_MODE"))
+
+    def test_also_without_shift(self):
+        """Ranks that disagree about them hang."""
+        os.unlink(self.path("libibverbs.so"))
+        self.assertEqual(self.those_set(HOME=self.home), VARIABLES)
+        self.assertIn("runs without SHIFT", self.said)
+
+    def test_doctor(self):
+        got = shiftctl("doctor", "--libdir", self.lib, HOME=self.home).stdout
+        self.assertRegex(got, r"variables +ok +NCCL: shiftctl run sets NCCL_PROTO=\^LL128\n")
+        self.assertRegex(got, r"variables +ok +UCX: shiftctl run sets UCX_TLS=\^rc_x")
+        got = shiftctl("doctor", "--libdir", self.lib, HOME=self.home, SHIFT_PROGRAMS="x", NCCL_PROTO="Simple").stdout
+        self.assertRegex(got, r"variables +note UCX, if not started by shiftctl run, needs UCX_TLS=.* in /etc/ucx/ucx.conf\n")
+        self.assertNotIn("NCCL", got)
 
 
 class BrokenLibrary(Base):
