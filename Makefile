@@ -345,11 +345,13 @@ release: build deb rpm wheel
 	@python3 -B scripts/check-packages.py $(OUT)/packages/*.deb $(OUT)/packages/*.rpm $(OUT)/packages/*.whl
 	@./scripts/make-dist.sh $(OUT)/dist $(B) $(OUT)/packages
 
-# SUITES and CASE: some of them, with commas; ENVIRONMENTS: so many of doctor's, drawn; SHIFT_MIRROR: where from.
+# SUITES and CASE: some of them, with commas; ENVIRONMENTS: so many of doctor's, drawn; SHIFT_MIRROR: where from;
+# PYTHONS: folders of more Pythons for the wheel, such as ~/.pyenv/versions/3.9.18.
 .PHONY: test-distros
 test-distros: build deb wheel
 	@python3 -B tests/distros/distros.py --build $(B) --out $(OUT) $(if $(SUITES),--suites $(SUITES)) \
-		$(if $(CASE),--cases $(CASE)) $(if $(ENVIRONMENTS),--environments $(ENVIRONMENTS))
+		$(if $(CASE),--cases $(CASE)) $(if $(ENVIRONMENTS),--environments $(ENVIRONMENTS)) \
+		$(if $(PYTHONS),--pythons $(PYTHONS))
 
 .PHONY: test-kernel
 test-kernel: build deb

@@ -4,7 +4,9 @@
 where this machine's apt gets Debian, with its own rdma-core, perftest, Redis, dpkg and Python.
 
   distros.py --build DIR [--out DIR] [--suites NAME,...] [--cases NAME,...] [--environments N] [--over DIR]
+             [--pythons DIR...]
 
+--pythons: folders of more Pythons for the case wheel, such as ~/.pyenv/versions/3.9.18: each is there at its own place.
 --over: files that are laid over the suite's own, such as another rdma-core by `DESTDIR=DIR ninja install`.
 
 The cases are in inside.py. Each root stays as it is: cases run in an overlay over it, in namespaces of their own (mounts,
@@ -70,7 +72,8 @@ def versions(root):
 def command():
     return ["PYTHONDONTWRITEBYTECODE=1", "python3", SHARE + "/tests/distros/inside.py", "--build", in_share(args.build),
             "--packages", in_share(args.packages),
-            *(["--environments", str(args.environments)] if args.environments else []), *args.cases]
+            *(["--environments", str(args.environments)] if args.environments else []),
+            *(["--pythons", ":".join(args.pythons)] if args.pythons else []), *args.cases]
 
 
 def enter(root, folder):
@@ -79,7 +82,8 @@ def enter(root, folder):
     system = ":".join([args.over, root] if args.over else [root])
     argv = INSIDE + [os.path.join(TREE, "tests/packages/enter.sh"), system, folder, TREE, "sh", "-c", BEGIN, "sh", "env", "-i",
                      "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8", *command()]
-    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    env = {**os.environ, "SHIFT_ALSO": ":".join(args.pythons)}
+    with subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors="replace") as process:
         watch = threading.Timer(LIMIT_S, process.kill)
         watch.start()
@@ -152,7 +156,9 @@ def parse():
     parser.add_argument("--cases", help="of " + ", ".join(CASES))
     parser.add_argument("--environments", type=int, help="so many of doctor's, drawn (all)")
     parser.add_argument("--over", metavar="DIR", help="files over the suite's own")
+    parser.add_argument("--pythons", metavar="DIR", nargs="*", default=[], help="folders of more Pythons")
     given = parser.parse_args()
+    given.pythons = [os.path.realpath(os.path.expanduser(folder)) for folder in given.pythons]
     given.over = given.over and os.path.abspath(given.over)
     given.suites, given.cases = names(given.suites, SUITES), names(given.cases, CASES)
     given.roots = os.path.join(os.path.abspath(given.build), "distros")

@@ -3,7 +3,7 @@
 """What becomes of one build in a userland that did not build it: its libibverbs, libmlx5, perftest, Redis, dpkg and
 Python. Only for the root that distros.py has entered. Prints a line CELL and JSON for each case that was asked for.
 
-  inside.py --build DIR --packages DIR [--environments N] CASE...
+  inside.py --build DIR --packages DIR [--environments N] [--pythons DIR:...] CASE...
 """
 import argparse
 import glob
@@ -158,6 +158,7 @@ def wheel(_):
     if not wheels:
         raise Skip(f"no wheel in {args.packages}; make wheel makes it")
     pythons = sorted(p for p in glob.glob("/usr/bin/python3.*") if re.fullmatch(r"python3\.\d+", os.path.basename(p)))
+    pythons += [os.path.join(folder, "bin", "python3") for folder in args.pythons.split(":") if folder]
     python("packages/wheel_test.py", "--wheel", wheels[0], *pythons)
     return ", ".join(said([p, "--version"]).strip() for p in pythons)
 
@@ -189,6 +190,7 @@ if __name__ == "__main__":
     parser.add_argument("--build", required=True)
     parser.add_argument("--packages", required=True)
     parser.add_argument("--environments", metavar="N", help="so many of doctor's, drawn (all)")
+    parser.add_argument("--pythons", default="", help="folders of more Pythons for the wheel, with colons between them")
     parser.add_argument("cases", nargs="+", choices=CASES)
     args = parser.parse_args()
     for case in args.cases:

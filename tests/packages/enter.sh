@@ -7,6 +7,7 @@
 # usage: enter.sh SYSTEM TOP SHARE COMMAND...
 #   TOP     a folder with an empty folder "copy", for what is written
 #   SHARE   a folder, which is /mnt/shift there
+#   SHIFT_ALSO  more folders, with colons between them, that are there at their own places and cannot be changed
 # exit status: 77 if there is no overlay
 set -eu
 system=$1
@@ -24,4 +25,11 @@ mount -t tmpfs tmpfs "$root/run"
 mount -t proc proc "$root/proc"
 mkdir -p "$root/mnt/shift"
 mount --bind "$share" "$root/mnt/shift"
+IFS=:
+for folder in ${SHIFT_ALSO:-}; do
+	mkdir -p "$root$folder"
+	mount --bind "$folder" "$root$folder"
+	mount -o remount,bind,ro "$root$folder"
+done
+unset IFS
 exec chroot "$root" "$@"
