@@ -204,7 +204,7 @@ static int run_environment(const struct run_options *opt, char err[CTL_ERR_MAX])
 	return rc ? ctl_err(err, rc, "cannot set the environment: %s", strerror(-rc)) : 0;
 }
 
-/* ---- variables of NCCL and UCX --------------------------------------------------------------- */
+/* ---- variables of other libraries ----------------------------------------------------------- */
 
 /* NCCL before 2.28 finds the user's file so, and not by HOME. */
 static const char *run_home(void)
@@ -225,18 +225,19 @@ static void run_set_wanted(const char *home)
 /* They are the same for all ranks, so they are also set where SHIFT itself cannot run. */
 static void run_set_variables(const struct run_options *opt)
 {
-	char nccl[SH_VARIABLE_MAX], ucx[SH_VARIABLE_MAX];
+	char text[SH_VARIABLE_MAX], all[SH_VARIABLE_OWNERS * SH_VARIABLE_MAX] = "";
 	const char *home = run_home();
+	size_t used = 0;
 
 	if (run_set_option("SHIFT_LOG", opt->log) || run_set_option("SHIFT_ENV", opt->env) ||
 	    run_set_option("SHIFT_LL128", opt->ll128))
 		ctl_say("cannot set the environment: %s", strerror(errno));
-	if (!sh_variables_missing(SH_VARIABLE_OF_NCCL, home, nccl) &
-	    !sh_variables_missing(SH_VARIABLE_OF_UCX, home, ucx))
-		return;
+	for (int of = 0; of < SH_VARIABLE_OWNERS; of++)
+		if (sh_variables_missing((enum sh_variable_of)of, home, text))
+			used += (size_t)snprintf(all + used, sizeof(all) - used, " %s", text);
 	run_set_wanted(home);
-	sh_log(SH_LOG_INFO, "set for NCCL and UCX: %s%s%s (--no-env sets none)", nccl,
-	       *nccl && *ucx ? " " : "", ucx);
+	if (used)
+		sh_log(SH_LOG_INFO, "set for NCCL, UCX and MPI:%s (--no-env sets none)", all);
 }
 
 /* ---- --require ------------------------------------------------------------------------------ */

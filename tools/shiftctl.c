@@ -35,11 +35,11 @@ static const struct command commands[] = {
 	  "  --lazy           make standbys when they are needed, not ahead\n"
 	  "  --require        start COMMAND only where doctor says that something is "
 	  "protected\n"
-	  "  --no-env         set no variables of NCCL and UCX\n"
+	  "  --no-env         set no variables of NCCL, UCX and Open MPI\n"
 	  "  --ll128          each backup is as near to the GPU as NCCL asks of the NIC: LL128 "
 	  "stays\n" HELP_LIBDIR "\n"
-	  "Where the user has not set them, run sets NCCL_PROTO, UCX_TLS and others that NCCL and\n"
-	  "UCX need to be protected; --log info lists them.\n"
+	  "Where the user has not set them, run sets NCCL_PROTO, UCX_TLS and others that NCCL,\n"
+	  "UCX and Open MPI need to be protected; --log info lists them.\n"
 	  "When something is wrong with SHIFT, run says so in one line and starts COMMAND without\n"
 	  "it.\n" },
 	{ "doctor", cmd_doctor, "doctor [OPTION]...",

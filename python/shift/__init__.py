@@ -32,7 +32,7 @@ def environ(env: Optional[Mapping[str, str]] = None, *, kv: Optional[str] = None
             log: Optional[str] = None, lazy: bool = False, no_env: bool = False, ll128: bool = False) -> Dict[str, str]:
     """A copy of env (default: os.environ) in which programs run under SHIFT.
 
-    kv, backup, log, lazy, no_env and ll128 are the options of `shiftctl run`. Variables of NCCL and UCX that the user
+    kv, backup, log, lazy, no_env and ll128 are the options of `shiftctl run`. Variables of NCCL, UCX and Open MPI that the user
     has not set are in the copy, as they are for `shiftctl run`; no_env leaves them out. Raises Error, with shiftctl's own words, where
     programs would not run under SHIFT.
     """

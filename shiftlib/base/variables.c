@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The variables of NCCL and UCX: which, and whether the user has set them. */
+/* The variables of NCCL, UCX and Open MPI: which, and whether the user has set them. */
 #include <link.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -9,7 +9,8 @@
 #include "shiftlib/base/settings.h"
 #include "shiftlib/base/variables.h"
 
-#define LINE_MAX_BYTES 4096
+#define LINE_MAX_BYTES	4096
+#define OPEN_MPI_PREFIX "OMPI_MCA_" /* of variables, not in its files */
 
 const struct sh_variable sh_variables[SH_VARIABLES] = {
 	{ SH_VARIABLE_OF_NCCL, "NCCL_PROTO", "^LL128", { NULL } },
@@ -21,6 +22,7 @@ const struct sh_variable sh_variables[SH_VARIABLES] = {
 	  "UCX_FENCE_MODE",
 	  "weak",
 	  { "UCX_MAX_RMA_RAILS", "UCX_MAX_RMA_LANES" } },
+	{ SH_VARIABLE_OF_OPEN_MPI, "OMPI_MCA_btl_uct_memory_domains", "none", { NULL } },
 };
 
 static const struct {
@@ -28,6 +30,8 @@ static const struct {
 } owners[SH_VARIABLE_OWNERS] = {
 	[SH_VARIABLE_OF_NCCL] = { "NCCL", "/etc/nccl.conf", "/libnccl.so" },
 	[SH_VARIABLE_OF_UCX] = { "UCX", "/etc/ucx/ucx.conf", "/libuct_ib" },
+	[SH_VARIABLE_OF_OPEN_MPI] = { "Open MPI", "/etc/openmpi/openmpi-mca-params.conf",
+				      "/libopen-pal.so" },
 };
 
 const char *sh_variable_library(enum sh_variable_of of)
@@ -43,20 +47,21 @@ const char *sh_variable_file(enum sh_variable_of of)
 /* ---- files ---------------------------------------------------------------------------------- */
 
 /*
- * NCCL takes all before the first = as the name. UCX's files are INI: blanks do not count. There
- * a value may be for some kinds of processors only; it counts as set everywhere.
+ * NCCL takes all before the first = as the name. In other files blanks do not count. In UCX's,
+ * which are INI, a value may be for some kinds of processors only; it counts as set everywhere.
  */
 bool sh_variable_in_line(const struct sh_variable *variable, const char *line)
 {
-	size_t length = strlen(variable->name);
+	bool blanks = variable->of != SH_VARIABLE_OF_NCCL;
+	const char *name = variable->name;
 
-	if (variable->of == SH_VARIABLE_OF_UCX)
-		line += strspn(line, " \t");
-	if (strncmp(line, variable->name, length))
+	if (variable->of == SH_VARIABLE_OF_OPEN_MPI)
+		name += strlen(OPEN_MPI_PREFIX);
+	line += blanks ? strspn(line, " \t") : 0;
+	if (strncmp(line, name, strlen(name)))
 		return false;
-	line += length;
-	if (variable->of == SH_VARIABLE_OF_UCX)
-		line += strspn(line, " \t");
+	line += strlen(name);
+	line += blanks ? strspn(line, " \t") : 0;
 	return *line == '=' || (variable->of == SH_VARIABLE_OF_UCX && *line == ':');
 }
 
@@ -95,7 +100,7 @@ static bool variable_in_nccl_files(const struct sh_variable *variable, const cha
 	return variable_in_file(variable, owners[SH_VARIABLE_OF_NCCL].file);
 }
 
-/* UCX looks beside its own library, which is in a folder of the loader's list, or not known here. */
+/* UCX looks beside its own library: in a folder of the loader's list, or not known here. */
 static bool variable_beside_ucx(const struct sh_variable *variable)
 {
 	static const char *const names[] = { "../etc/ucx/ucx.conf", "../etc/ucx.conf" };
@@ -126,15 +131,27 @@ static bool variable_in_ucx_files(const struct sh_variable *variable)
 
 /* ---- set, and to be set --------------------------------------------------------------------- */
 
+static bool variable_in_open_mpi_files(const struct sh_variable *variable)
+{
+	return variable_in_folder(variable, secure_getenv("HOME"), PATH_MAX,
+				  ".openmpi/mca-params.conf") ||
+	       variable_in_file(variable, owners[SH_VARIABLE_OF_OPEN_MPI].file);
+}
+
 bool sh_variable_is_set(const struct sh_variable *variable, const char *home)
 {
 	const char *of_environment = secure_getenv("HOME");
 
 	if (secure_getenv(variable->name))
 		return true;
-	if (variable->of == SH_VARIABLE_OF_UCX)
-		return variable_in_ucx_files(variable);
-	return variable_in_nccl_files(variable, of_environment ? of_environment : home);
+	switch (variable->of) {
+	case SH_VARIABLE_OF_NCCL:
+		return variable_in_nccl_files(variable, of_environment ? of_environment : home);
+	case SH_VARIABLE_OF_UCX: return variable_in_ucx_files(variable);
+	case SH_VARIABLE_OF_OPEN_MPI: return variable_in_open_mpi_files(variable);
+	case SH_VARIABLE_OWNERS: break;
+	}
+	return false;
 }
 
 static bool variable_unless(const struct sh_variable *variable, const char *home)
@@ -192,28 +209,38 @@ static int variables_look(struct dl_phdr_info *info, size_t size, void *found)
 	return 0;
 }
 
-static void variables_judge_once(void)
+static void variables_judge(enum sh_variable_of of)
 {
-	bool found[SH_VARIABLE_OWNERS] = { false };
 	char text[SH_VARIABLE_MAX];
 
-	dl_iterate_phdr(variables_look, found);
-	if (found[SH_VARIABLE_OF_UCX] && sh_variables_missing(SH_VARIABLE_OF_UCX, NULL, text))
-		sh_log(SH_LOG_WARN,
-		       "UCX runs without %s: it may post to NICs past the verbs, and is not "
-		       "protected then; start the program by shiftctl run, or set these in %s",
-		       text, owners[SH_VARIABLE_OF_UCX].file);
-	if (found[SH_VARIABLE_OF_NCCL] && sh_variables_missing(SH_VARIABLE_OF_NCCL, NULL, text))
+	if (!sh_variables_missing(of, NULL, text))
+		return;
+	if (of == SH_VARIABLE_OF_NCCL)
 		sh_log(SH_LOG_WARN,
 		       "NCCL runs without %s: its LL128 is right only where each backup is as near "
 		       "to the GPU as the default NIC (SHIFT_LL128=on says so); start all ranks by "
 		       "shiftctl run, or set it in %s on all hosts",
-		       text, owners[SH_VARIABLE_OF_NCCL].file);
+		       text, owners[of].file);
+	else
+		sh_log(SH_LOG_WARN,
+		       "%s runs without %s: it may post to NICs past the verbs, and is not "
+		       "protected then; start the program by shiftctl run, or set this in %s",
+		       owners[of].library, text, owners[of].file);
+}
+
+static void variables_judge_all(void)
+{
+	bool found[SH_VARIABLE_OWNERS] = { false };
+
+	dl_iterate_phdr(variables_look, found);
+	for (int of = 0; of < SH_VARIABLE_OWNERS; of++)
+		if (found[of])
+			variables_judge((enum sh_variable_of)of);
 }
 
 void sh_variables_judge(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, variables_judge_once);
+	pthread_once(&once, variables_judge_all);
 }

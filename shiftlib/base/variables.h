@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The variables of NCCL and UCX that let SHIFT protect what these libraries do (docs/environment.md
- * says why each). `shiftctl run` sets those that the user has set nowhere. They are the same on all
- * hosts: NCCL ranks that disagree hang, UCX ends with other transports do not reach each other.
+ * The variables of NCCL, UCX and Open MPI that let SHIFT protect what these libraries do
+ * (docs/environment.md says why each). `shiftctl run` sets those that the user has set nowhere.
+ * They are the same on all hosts: NCCL ranks that disagree hang, UCX ends with other transports do
+ * not reach each other.
  */
 #ifndef SHIFTLIB_VARIABLES_H
 #define SHIFTLIB_VARIABLES_H
@@ -11,7 +12,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum sh_variable_of { SH_VARIABLE_OF_NCCL, SH_VARIABLE_OF_UCX, SH_VARIABLE_OWNERS };
+enum sh_variable_of {
+	SH_VARIABLE_OF_NCCL,
+	SH_VARIABLE_OF_UCX,
+	SH_VARIABLE_OF_OPEN_MPI,
+	SH_VARIABLE_OWNERS,
+};
 
 struct sh_variable {
 	enum sh_variable_of of;
@@ -19,7 +25,7 @@ struct sh_variable {
 	const char *unless[2]; /* NULL, or names of variables beside which the value is wrong */
 };
 
-#define SH_VARIABLES	5
+#define SH_VARIABLES	6
 #define SH_VARIABLE_MAX 256 /* bytes of all of one library, as "NAME=VALUE NAME=VALUE" */
 
 extern const struct sh_variable sh_variables[SH_VARIABLES];

@@ -16,9 +16,9 @@ SHIFTCTL, FIXTURE, DISTRO = sys.argv[1:4]
 SIMNICCTL = sys.argv[4] if len(sys.argv) > 4 else None
 OURS = "libibverbs.so.1"
 CLEAN = {k: v for k, v in os.environ.items()
-         if not k.startswith(("SHIFT_", "LD_", "SIMNIC_", "MLX5_", "NCCL_", "UCX_"))}
+         if not k.startswith(("SHIFT_", "LD_", "SIMNIC_", "MLX5_", "NCCL_", "UCX_", "OMPI_"))}
 VARIABLES = {"NCCL_PROTO": "^LL128", "UCX_TLS": "^rc_x,dc_x,ud_x,ud_mlx5:aux", "UCX_RC_MAX_NUM_EPS": "inf",
-             "UCX_IB_MLX5_DEVX": "n", "UCX_FENCE_MODE": "weak"}
+             "UCX_IB_MLX5_DEVX": "n", "UCX_FENCE_MODE": "weak", "OMPI_MCA_btl_uct_memory_domains": "none"}
 
 
 def shiftctl(*args, before=(), **env):
@@ -165,7 +165,7 @@ class Variables(Base):
         self.assertEqual(got.returncode, 0, got.stderr)
         self.said = got.stderr
         made = dict(e.split("=", 1) for e in got.stdout.split("\0") if e)
-        return {k: v for k, v in made.items() if k.startswith(("NCCL_", "UCX_")) and k not in more}
+        return {k: v for k, v in made.items() if k.startswith(("NCCL_", "UCX_", "OMPI_")) and k not in more}
 
     def without(self, *names):
         return {k: v for k, v in VARIABLES.items() if k not in names}
@@ -224,13 +224,21 @@ class Variables(Base):
                 os.unlink(path)
                 self.assertEqual(self.those_set(HOME=self.home, **env), VARIABLES)
 
+    def test_file_of_open_mpi(self):
+        self.write("home/.openmpi/mca-params.conf", "# btl_uct_memory_domains = x\nbtl = ^openib\n")
+        self.assertEqual(self.those_set(HOME=self.home), VARIABLES)
+        self.write("home/.openmpi/mca-params.conf", "btl = ^openib\n btl_uct_memory_domains = mlx5_0\n")
+        self.assertEqual(self.those_set(HOME=self.home), self.without("OMPI_MCA_btl_uct_memory_domains"))
+
     @unittest.skipUnless(os.geteuid() == 0, "only root mounts")
     def test_files_of_the_host(self):
         etc = os.path.join(self.dir, "etc")
-        shutil.copytree("/etc", etc, symlinks=True, ignore=shutil.ignore_patterns("nccl.conf", "ucx"))
+        shutil.copytree("/etc", etc, symlinks=True, ignore=shutil.ignore_patterns("nccl.conf", "ucx", "openmpi"))
         script = 'mount --bind "$1" /etc; shift; exec "$@"'
         enter = ["unshare", "--mount", "sh", "-c", script, "sh", etc]
         for name, text, variable in (("etc/nccl.conf", "NCCL_PROTO=^LL128\n", "NCCL_PROTO"),
+                                     ("etc/openmpi/openmpi-mca-params.conf", "btl_uct_memory_domains=none\n",
+                                      "OMPI_MCA_btl_uct_memory_domains"),
                                      ("etc/ucx/ucx.conf", "UCX_IB_MLX5_DEVX=y\n", "UCX_IB_MLX5_DEVX")):
             path = self.write(name, text)
             env, _ = self.run_env(before=enter, HOME=self.home)
@@ -241,7 +249,7 @@ class Variables(Base):
     def test_no_home(self):
         """NCCL before 2.28 then reads the file of the user's entry in passwd; UCX none."""
         etc = os.path.join(self.dir, "etc")
-        shutil.copytree("/etc", etc, symlinks=True, ignore=shutil.ignore_patterns("nccl.conf", "ucx"))
+        shutil.copytree("/etc", etc, symlinks=True, ignore=shutil.ignore_patterns("nccl.conf", "ucx", "openmpi"))
         self.write("etc/passwd", f"root:x:0:0:root:{self.home}:/bin/sh\n")
         script = 'mount --bind "$1" /etc; shift; unset HOME; exec "$@"'
         for name, text, but in (("ucx.conf", "UCX_TLS=rc\n", ()), (".nccl.conf", "NCCL_PROTO=Simple\n", ("NCCL_PROTO",))):
