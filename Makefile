@@ -220,6 +220,8 @@ programs: build
 	done; \
 	python3 tests/e2e/checkpoint.py --build $(B) again || [ $$? -eq 77 ] || failed=1; \
 	python3 tests/e2e/training.py --build $(B) --stock || [ $$? -eq 77 ] || failed=1; \
+	python3 tests/e2e/nothing_set.py --build $(B) --fault link,switch,drain || [ $$? -eq 77 ] || failed=1; \
+	python3 tests/e2e/nothing_set.py --build $(B) --fault switch --stock || [ $$? -eq 77 ] || failed=1; \
 	[ -z "$$failed" ]
 
 pyverbs: build

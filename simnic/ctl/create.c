@@ -197,6 +197,8 @@ int ctl_run(int argc, char **argv)
 	if (!preload_set())
 		return CTL_FAILED;
 	setenv("SIMNIC_HOST", host, 1);
+	/* a NIC here has no network interface, whose routes UCX would ask the kernel for */
+	setenv("UCX_IB_ROCE_REACHABILITY_MODE", "all", 0);
 	execvp(argv[0], argv);
 	return ctl_fail("cannot run %s: %s", argv[0], strerror(errno));
 }

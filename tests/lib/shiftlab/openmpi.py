@@ -23,6 +23,8 @@ MCA = {"pml": "ucx", "osc": "ucx", "mpi_yield_when_idle": "1"}
 class OpenMpi:
     """The interpreter of an environment with mpi4py, and its mpirun."""
 
+    mca = MCA
+
     def __init__(self, build):
         self.folder = jobs.programs_folder(build)
         self.python = os.path.join(self.folder, "bin", "python")
@@ -35,7 +37,7 @@ class OpenMpi:
         """mpirun starts no rank itself: it runs what puts a program on a host."""
         argv = [self.mpirun, "--oversubscribe", "--bind-to", "none"]
         argv += ["--allow-run-as-root"] if os.geteuid() == 0 else []
-        for key, value in MCA.items():
+        for key, value in self.mca.items():
             argv += ["--mca", key, value]
         for i, (rank, env) in enumerate(commands):
             changed = [f"{k}={v}" for k, v in env.items() if os.environ.get(k) != v]
@@ -43,9 +45,9 @@ class OpenMpi:
         env = dict(lab.env(), TMPDIR=lab.folder)
         return [lab.launch(f"{name}-mpirun", argv, env)]
 
-    def starter(self, script, *args, **more):
-        """What jobs.run() wants: makes a Job of two ranks of this script."""
-        env = dict(UCX, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", **more)
+    def starter(self, script, *args, ucx=None, **more):
+        """What jobs.run() wants: makes a Job of two ranks of this script. ucx: instead of its variables here."""
+        env = dict(UCX if ucx is None else ucx, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", **more)
 
         def start(lab, name, shift, rounds):
             return jobs.Job(lab, name, self.start_ranks, lambda rank: [
