@@ -303,7 +303,7 @@ static void tree_netdev(struct tree *tree, const struct sn_fabric *fabric, const
 	put(tree, file, "0x0");
 }
 
-/* Lists the counters: reads find the values of that moment (host/counters.c). */
+/* Lists the counters: reads find the values of that moment (host/port_file.c). */
 static void tree_counters(struct tree *tree)
 {
 	char path[64];

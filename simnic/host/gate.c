@@ -163,3 +163,16 @@ void sn_gate_destroyed(const struct sn_ctx *ctx)
 {
 	wait_while_hung(ctx, now_ns() + atomic_load(&ctx->nic->slow.timeout_ns));
 }
+
+int sn_gate_file(const struct sn_nic *nic)
+{
+	uint64_t until = now_ns() + atomic_load(&nic->slow.timeout_ns);
+	const struct timespec pause = { 0, SN_HANG_POLL_NS };
+
+	while (atomic_load(&nic->state) == SN_NIC_HANG) {
+		if (now_ns() >= until)
+			return -ETIMEDOUT;
+		nanosleep(&pause, NULL);
+	}
+	return 0;
+}

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct sn_ctx;
+struct sn_nic;
 
 enum sn_gate {
 	SN_GATE_FREE, /* no firmware asked: file descriptors, address handles, what is cached */
@@ -30,6 +31,8 @@ struct sn_wait {
 int sn_gate_pass(struct sn_ctx *ctx, enum sn_gate gate, const struct sn_wait *wait);
 /* Waits for a command of the kernel's own that destroys something, whatever comes of it. */
 void sn_gate_destroyed(const struct sn_ctx *ctx);
+/* Waits as the read of a file does for which the driver asks the NIC; 0 or -ETIMEDOUT. */
+int sn_gate_file(const struct sn_nic *nic);
 bool sn_gate_internal_error(const struct sn_ctx *ctx);
 
 #endif

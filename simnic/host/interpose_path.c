@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "simnic/cm/cm.h"
-#include "simnic/host/counters.h"
 #include "simnic/host/ctx.h"
 #include "simnic/host/path.h"
+#include "simnic/host/port_file.h"
 #include "simnic/host/real.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -31,7 +31,7 @@
 
 static int open_at(int dir, const char *path, int flags, mode_t mode)
 {
-	bool counter = sn_counters_named(dir, path);
+	bool of_port = sn_port_file_named(dir, path);
 	unsigned int minor;
 	int fd;
 
@@ -41,7 +41,7 @@ static int open_at(int dir, const char *path, int flags, mode_t mode)
 		fd = sn_ctx_open(minor);
 	} else {
 		fd = sn_real()->openat(dir, MAP_PATH(path), flags, mode);
-		return counter ? sn_counters_open(fd) : fd;
+		return of_port ? sn_port_file_opened(fd) : fd;
 	}
 	if (fd >= 0)
 		return fd;
@@ -97,7 +97,7 @@ EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
 	FILE *file;
 	int fd;
 
-	if (mode[0] != 'r' || !sn_counters_named(AT_FDCWD, path))
+	if (mode[0] != 'r' || !sn_port_file_named(AT_FDCWD, path))
 		return sn_real()->fopen(MAP_PATH(path), mode);
 	fd = open_at(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
 	file = fd < 0 ? NULL : fdopen(fd, mode);

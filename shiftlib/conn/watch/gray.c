@@ -235,6 +235,10 @@ static void begin(struct sh_nic *nic, bool is_peek) SH_LOCKED
 
 	if (of(nic)->reading || nic->state != SH_NIC_OPEN)
 		return;
+	if (nic->sick) { /* each counter would wait for it, and its worker with them */
+		sh_gray_forget(&of(nic)->core);
+		return;
+	}
 	task = calloc(1, sizeof(*task));
 	if (!task)
 		return;

@@ -5,9 +5,11 @@
  * pays.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
+#include "shiftlib/base/worker.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/watch/degraded.h"
 #include "shiftlib/conn/watch/gray.h"
@@ -24,6 +26,7 @@ static struct slow_nic {
 	struct sh_slow_rates like; /* the most that others of its make have shown */
 	uint32_t incarnation, looks;
 	struct sh_judged judged;
+	bool asking; /* a look at those of its make is under way */
 	bool untold; /* no rate was known at the last look: the link may come up slower */
 } slow[SH_MAX_NICS];
 
@@ -91,44 +94,131 @@ static void act(struct sh_nic *nic, bool changed) SH_LOCKED
 	sh_judged_act(&slow_judge, &of(nic)->judged, nic, sh_slow_is(nic), changed);
 }
 
-/* ---- looks ---------------------------------------------------------------------------------- */
+/* ---- NICs of its make ----------------------------------------------------------------------- */
 
-static void ask_others(const struct sh_nic *nic, struct sh_slow_update *look)
-{
-	uint32_t i;
+/*
+ * A look at the NICs that may be of one NIC's make. A read of a rate waits for the NIC that is
+ * asked, so these looks have a thread of their own: where one NIC hangs, the workers of the others
+ * do not wait for it.
+ */
+struct like_job {
+	struct sh_job job;
+	const struct sh_nic *nic;
+	uint32_t incarnation, n;
+	char name[SH_SLOW_NAME], others[SH_MAX_NICS][SH_SLOW_NAME];
+	const struct sh_nic *nic_of[SH_MAX_NICS];
+	struct sh_slow_rates like;
+};
 
-	for (i = 0; i < sh_nics.n; i++)
-		if (i != nic->index)
-			snprintf(look->others[look->n_others++], SH_SLOW_NAME, "%s",
-				 sh_nics.nic[i].name);
-}
-
-void sh_slow_ask(const struct sh_nic *nic, struct sh_slow_update *look)
-{
-	memset(look, 0, sizeof(*look));
-	snprintf(look->name, sizeof(look->name), "%s", nic->name);
-	if (of(nic)->looks++ % LIKE_LOOKS == 0 || of(nic)->incarnation != nic->incarnation)
-		ask_others(nic, look);
-}
+static struct sh_worker *like_worker; /* NULL: not needed yet */
 
 static uint32_t more(uint32_t a, uint32_t b)
 {
 	return a > b ? a : b;
 }
 
-void sh_slow_read(struct sh_slow_update *look)
+/* True unless the NIC is known not to answer. One that is not open may. */
+static bool like_answers(const struct sh_nic *nic)
 {
+	bool answers;
+
+	sh_job_lock();
+	answers = nic->state != SH_NIC_OPEN || sh_nic_up(nic);
+	sh_job_unlock();
+	return answers;
+}
+
+static void like_run(struct sh_job *job)
+{
+	struct like_job *task = (struct like_job *)job;
 	struct sh_slow_rates rates;
 	uint32_t i;
 
-	sh_rates_read(SLOW_SYSFS, look->name, &look->rates);
-	for (i = 0; i < look->n_others; i++) {
-		if (!sh_rates_alike(SLOW_SYSFS, look->name, look->others[i]))
+	for (i = 0; i < task->n && !sh.stopping; i++) {
+		if (!like_answers(task->nic_of[i]) ||
+		    !sh_rates_alike(SLOW_SYSFS, task->name, task->others[i]))
 			continue;
-		sh_rates_read(SLOW_SYSFS, look->others[i], &rates);
-		look->like.port = more(look->like.port, rates.port);
-		look->like.bus = more(look->like.bus, rates.bus);
+		sh_rates_read(SLOW_SYSFS, task->others[i], &rates);
+		task->like.port = more(task->like.port, rates.port);
+		task->like.bus = more(task->like.bus, rates.bus);
 	}
+}
+
+static void like_learn(struct slow_nic *own, const struct sh_slow_rates *like)
+{
+	own->like.port = more(own->like.port, like->port);
+	own->like.bus = more(own->like.bus, like->bus);
+}
+
+static void like_done(struct sh_job *job)
+{
+	struct like_job *task = (struct like_job *)job;
+	struct slow_nic *own = of(task->nic);
+
+	sh_job_lock();
+	own->asking = false;
+	if (!job->canceled && task->incarnation == task->nic->incarnation)
+		like_learn(own, &task->like);
+	sh_job_unlock();
+	free(task);
+}
+
+static void like_others(struct like_job *task)
+{
+	uint32_t i;
+
+	for (i = 0; i < sh_nics.n; i++) {
+		if (&sh_nics.nic[i] == task->nic)
+			continue;
+		task->nic_of[task->n] = &sh_nics.nic[i];
+		snprintf(task->others[task->n++], SH_SLOW_NAME, "%s", sh_nics.nic[i].name);
+	}
+}
+
+static void like_ask(const struct sh_nic *nic) SH_LOCKED
+{
+	struct like_job *task = of(nic)->asking ? NULL : calloc(1, sizeof(*task));
+
+	if (!task)
+		return;
+	task->job = (struct sh_job){ .fn = like_run, .done = like_done, .patient = true };
+	task->nic = nic;
+	task->incarnation = nic->incarnation;
+	snprintf(task->name, sizeof(task->name), "%s", nic->name);
+	like_others(task);
+	if (!like_worker)
+		like_worker = sh_worker_start("shift-rates");
+	of(nic)->asking = like_worker && !sh_worker_submit(like_worker, &task->job);
+	if (!of(nic)->asking)
+		free(task);
+}
+
+/* ---- looks ---------------------------------------------------------------------------------- */
+
+/* What another incarnation has shown is another device's. */
+static void slow_follow(const struct sh_nic *nic)
+{
+	struct slow_nic *own = of(nic);
+
+	if (own->incarnation == nic->incarnation)
+		return;
+	sh_slow_forget(&own->core);
+	memset(&own->like, 0, sizeof(own->like));
+	own->incarnation = nic->incarnation;
+	own->looks = 0;
+}
+
+void sh_slow_ask(const struct sh_nic *nic, struct sh_slow_update *look)
+{
+	slow_follow(nic);
+	snprintf(look->name, sizeof(look->name), "%s", nic->name);
+	if (of(nic)->looks++ % LIKE_LOOKS == 0)
+		like_ask(nic);
+}
+
+void sh_slow_read(struct sh_slow_update *look)
+{
+	sh_rates_read(SLOW_SYSFS, look->name, &look->rates);
 }
 
 void sh_slow_told(struct sh_nic *nic, const struct sh_slow_update *look)
@@ -137,13 +227,7 @@ void sh_slow_told(struct sh_nic *nic, const struct sh_slow_update *look)
 	const struct sh_slow_rates *rates = sh_nic_up(nic) ? &look->rates : &unknown;
 	struct slow_nic *own = of(nic);
 
-	if (own->incarnation != nic->incarnation) {
-		sh_slow_forget(&own->core);
-		memset(&own->like, 0, sizeof(own->like));
-		own->incarnation = nic->incarnation;
-	}
-	own->like.port = more(own->like.port, look->like.port);
-	own->like.bus = more(own->like.bus, look->like.bus);
+	slow_follow(nic);
 	own->untold = !rates->port;
 	act(nic, sh_slow_update(&own->core, &sh.config.gray.rules, rates, &own->like, sh_now_ns()));
 	if (rates->port)
@@ -180,4 +264,5 @@ void sh_slow_use(struct sh_nic *nic)
 void sh_slow_reset(void)
 {
 	memset(slow, 0, sizeof(slow));
+	like_worker = NULL;
 }

@@ -17,12 +17,10 @@
 /* A look: asked with the lock held, read without, on the NIC's worker, and told with it. */
 struct sh_slow_update {
 	char name[SH_SLOW_NAME];
-	struct sh_slow_rates rates, like;
-	uint32_t n_others; /* number of NICs that may be of its make; 0: looked at not long ago */
-	char others[SH_MAX_NICS][SH_SLOW_NAME];
+	struct sh_slow_rates rates;
 };
 
-void sh_slow_ask(const struct sh_nic *nic, struct sh_slow_update *look);
+void sh_slow_ask(const struct sh_nic *nic, struct sh_slow_update *look) SH_LOCKED;
 void sh_slow_read(struct sh_slow_update *look);
 void sh_slow_told(struct sh_nic *nic, const struct sh_slow_update *look) SH_LOCKED;
 

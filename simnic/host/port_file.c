@@ -10,17 +10,34 @@
 
 #include "simnic/fabric/counters.h"
 #include "simnic/fabric/fabric.h"
-#include "simnic/host/counters.h"
 #include "simnic/host/ctx.h"
+#include "simnic/host/gate.h"
+#include "simnic/host/port_file.h"
 #include "simnic/host/real.h"
 
 #define PORT "/ports/1/"
 
-/* True for a name that says so, or a folder that may be the counters'. */
-bool sn_counters_named(int dir, const char *path)
+/* Files of the port that the driver answers by a command; of a folder, all. */
+static const char *const asked[] = { "counters/",      "hw_counters/", "pkeys/",  "state",
+				     "phys_state",     "rate",	       "lid",	  "sm_lid",
+				     "lid_mask_count", "sm_sl",	       "cap_mask" };
+
+static bool asks_the_nic(const char *file)
+{
+	for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+		size_t n = strlen(asked[i]);
+
+		if (asked[i][n - 1] == '/' ? !strncmp(file, asked[i], n) : !strcmp(file, asked[i]))
+			return true;
+	}
+	return false;
+}
+
+/* True for a name that says so, or a folder that may be the port's. */
+bool sn_port_file_named(int dir, const char *path)
 {
 	if (!path || path[0] == '/')
-		return path && strstr(path, "counters/") && !sn_host_init();
+		return path && strstr(path, PORT) && !sn_host_init();
 	return (dir != AT_FDCWD || strstr(path, "counters/")) && !sn_host_init();
 }
 
@@ -28,7 +45,7 @@ bool sn_counters_named(int dir, const char *path)
  * Takes <dir>/h0/sys/devices/.../infiniband/mlx5_0/ports/1/hw_counters/... apart: the NIC, and the
  * part behind ports/1.
  */
-static const char *counter_of(const char *path, const struct sn_nic **nic)
+static const char *file_of(const char *path, const struct sn_nic **nic)
 {
 	const struct sn_fabric *fabric = sn_host_fabric();
 	const char *port = strstr(path, PORT), *device;
@@ -61,20 +78,38 @@ static int with_value(uint64_t value)
 	return fd;
 }
 
-int sn_counters_open(int fd)
+/* The file below ports/1, and its NIC; NULL: it is none. */
+static const char *file_of_fd(int fd, char path[PATH_MAX], const struct sn_nic **nic)
 {
-	char link[64], path[PATH_MAX];
-	const struct sn_nic *nic;
-	const char *file;
-	int saved = errno, number, fresh;
+	char link[64];
 	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = sn_real()->readlink(link, path, PATH_MAX - 1);
+	path[n > 0 ? n : 0] = '\0';
+	return file_of(path, nic);
+}
+
+static int refused(int fd, int err)
+{
+	sn_real()->close(fd);
+	errno = -err;
+	return -1;
+}
+
+int sn_port_file_opened(int fd)
+{
+	int saved = errno, number, fresh, err;
+	const struct sn_nic *nic;
+	char path[PATH_MAX];
+	const char *file;
 
 	if (fd < 0)
 		return fd;
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = sn_real()->readlink(link, path, sizeof(path) - 1);
-	path[n > 0 ? n : 0] = '\0';
-	file = counter_of(path, &nic);
+	file = file_of_fd(fd, path, &nic);
+	err = file && asks_the_nic(file) ? sn_gate_file(nic) : 0;
+	if (err)
+		return refused(fd, err);
 	number = file ? sn_counter_find(file) : -ENOENT;
 	fresh = number < 0 ? -1 : with_value(sn_counter_read(sn_host_fabric(), nic, number));
 	errno = saved;
