@@ -35,6 +35,29 @@ bool sh_quiesce_removed(const struct sh_qp *qp, const struct sh_carrier *carrier
 	return carrier->lost && removal->over && (nic->cut.seen || nic->cut.fd < 0);
 }
 
+bool sh_quiesce_over(const struct sh_qp *qp, const struct sh_carrier *carrier)
+{
+	const struct sh_nic *nic = carrier->nic;
+
+	return carrier->over || sh_quiesce_removed(qp, carrier) ||
+	       (nic->cut.off && carrier->incarnation == nic->incarnation);
+}
+
+/* A NIC that is cut off need not have obeyed: its command hangs until the driver gives it up. */
+bool sh_quiesce_stopped(const struct sh_qp *qp)
+{
+	int i;
+
+	for (i = 0; i < SH_MAX_CARRIERS; i++) {
+		const struct sh_carrier *carrier = sh_carrier_at(qp, i);
+
+		if (sh_quiesce_left(qp, carrier) && !carrier->in_error &&
+		    !sh_quiesce_over(qp, carrier))
+			return false;
+	}
+	return true;
+}
+
 /*
  * Returns the time after which no acknowledgement reached the peer's application; far in the
  * future while the peer has not left.

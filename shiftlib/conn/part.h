@@ -111,8 +111,8 @@ struct sh_part_move {
 	 */
 	bool (*is_over)(struct sh_qp *qp, uint32_t recv_count, uint64_t now);
 	/*
-	 * Returns whether the count, which is final as the NICs have obeyed, must wait before it
-	 * is told. Asked again soon, while it must.
+	 * Returns whether the count, which is final as the NICs execute nothing more, must wait
+	 * before it is told. Asked again soon, while it must.
 	 */
 	bool (*delays)(struct sh_qp *qp, uint64_t now);
 	/* The core asks for the expected PSN of that carrier: SC_ACT_ASK_PSN. */

@@ -295,21 +295,18 @@ void sh_quiesce_nic_reopened(const struct sh_nic *nic)
 
 /* ---- collect: how far is it flushed? -------------------------------------------------------- */
 
+/* A marker goes to the carrier that receives: only a QP in ERR flushes it. */
+static bool quiesce_marker_may(const struct sh_qp *qp) SH_LOCKED
+{
+	return quiesce_commands_done(qp) || (qp->receiving->in_error && sh_quiesce_stopped(qp));
+}
+
 static bool quiesce_collect(struct sh_qp *qp, struct sp_flushed *flushed) SH_LOCKED
 {
 	int ret = sh_move_collect(qp);
 
-	sp_qp_flushed(qp->sp, quiesce_commands_done(qp), flushed);
+	sp_qp_flushed(qp->sp, quiesce_marker_may(qp), flushed);
 	return !ret;
-}
-
-/* Does the carrier's QP execute nothing more? */
-static bool quiesce_over(const struct sh_qp *qp, const struct sh_carrier *carrier) SH_LOCKED
-{
-	const struct sh_nic *nic = carrier->nic;
-
-	return carrier->over || sh_quiesce_removed(qp, carrier) ||
-	       (nic->cut.off && carrier->incarnation == nic->incarnation);
 }
 
 /*
@@ -323,8 +320,8 @@ static bool quiesce_final(const struct sh_qp *qp, const struct sp_flushed *flush
 	bool tx_shown = flushed->error_seen || !sh_carrier_dead(tx);
 	bool rx_shown = flushed->error_seen || !sh_carrier_dead(rx);
 
-	return quiesce_commands_done(qp) && (quiesce_over(qp, tx) || (flushed->sq && tx_shown)) &&
-	       (quiesce_over(qp, rx) || (flushed->rq && rx_shown));
+	return sh_quiesce_stopped(qp) && (sh_quiesce_over(qp, tx) || (flushed->sq && tx_shown)) &&
+	       (sh_quiesce_over(qp, rx) || (flushed->rq && rx_shown));
 }
 
 /* Flush completions may have come, and nobody will ever know: not the NIC's fault. */
@@ -405,8 +402,8 @@ static void quiesce_ended(struct sh_qp *qp, const struct sp_flushed *flushed, bo
 	bool gone = qp->active->lost || qp->receiving->lost;
 	struct sc_event event = { .type = SC_EV_QUIESCED,
 				  .final = final,
-				  .disassociated = quiesce_over(qp, qp->active) &&
-						   quiesce_over(qp, qp->receiving),
+				  .disassociated = sh_quiesce_over(qp, qp->active) &&
+						   sh_quiesce_over(qp, qp->receiving),
 				  .dead = gone || (final && !obeyed),
 				  .cut = !sh_quiesce_drained(qp, qp->active) ||
 					 !sh_quiesce_drained(qp, qp->receiving),
@@ -508,7 +505,7 @@ void sh_quiesce_poll(struct sh_qp *qp, uint64_t now)
 {
 	bool patient = quiesce_patient(qp, now);
 	struct sp_flushed flushed;
-	bool collected, obeyed;
+	bool collected, final, obeyed;
 
 	qp->quiesce.next_at = 0;
 	if (!quiesce_is_on(qp))
@@ -518,13 +515,14 @@ void sh_quiesce_poll(struct sh_qp *qp, uint64_t now)
 		return;
 	}
 	collected = quiesce_collect(qp, &flushed);
-	obeyed = collected && quiesce_final(qp, &flushed);
+	final = collected && quiesce_final(qp, &flushed);
+	obeyed = final && quiesce_commands_done(qp);
 	sh_mailbox_read(); /* an application error found on the way comes before QUIESCED */
 	if (!quiesce_is_on(qp))
 		return; /* the errors may have ended the move */
-	if (obeyed && SH_PARTS_ASK(move.delays, qp, now))
+	if (final && SH_PARTS_ASK(move.delays, qp, now))
 		quiesce_poll_later(qp, now);
-	else if (obeyed || (collected && SH_PARTS_ASK(move.is_over, qp, flushed.recv_count, now)))
+	else if (final || (collected && SH_PARTS_ASK(move.is_over, qp, flushed.recv_count, now)))
 		quiesce_ended(qp, &flushed, true, obeyed);
 	else if (qp->quiesce.phase == SH_QUIESCE_SICK)
 		qp->quiesce.next_at = now + QUIESCE_POLL_SICK_NS;
@@ -545,22 +543,23 @@ void sh_quiesce_seal(struct sh_qp *qp)
 void sh_quiesce_recount(struct sh_qp *qp)
 {
 	struct sp_flushed flushed;
-	bool collected = quiesce_collect(qp, &flushed), obeyed;
+	bool collected = quiesce_collect(qp, &flushed), final, obeyed;
 
 	qp->quiesce.recount_at = sh_now_ns();
-	obeyed = collected && quiesce_final(qp, &flushed);
+	final = collected && quiesce_final(qp, &flushed);
 	if (!collected || quiesce_recount_waits(qp, qp->quiesce.recount_at) ||
-	    (obeyed && SH_PARTS_ASK(move.delays, qp, qp->quiesce.recount_at))) {
+	    (final && SH_PARTS_ASK(move.delays, qp, qp->quiesce.recount_at))) {
 		/* the holder of the CQ collects; the core must get its answer */
 		qp->quiesce.phase = SH_QUIESCE_FLUSHING;
 		qp->quiesce.interval = QUIESCE_POLL_MIN_NS;
 		qp->quiesce.next_at = qp->quiesce.recount_at + QUIESCE_POLL_MAX_NS;
 		return;
 	}
-	quiesce_ended(qp, &flushed,
-		      obeyed || SH_PARTS_ASK(move.is_over, qp, flushed.recv_count,
-					     qp->quiesce.recount_at),
-		      obeyed);
+	obeyed = final && quiesce_commands_done(qp);
+	quiesce_ended(
+		qp, &flushed,
+		final || SH_PARTS_ASK(move.is_over, qp, flushed.recv_count, qp->quiesce.recount_at),
+		obeyed);
 }
 
 static void quiesces_reset(void)

@@ -35,6 +35,10 @@ void sh_quiesce_recount(struct sh_qp *qp) SH_LOCKED;
 /* True if the move leaves the carrier; true if its driver destroyed it. */
 bool sh_quiesce_left(const struct sh_qp *qp, const struct sh_carrier *carrier) SH_LOCKED;
 bool sh_quiesce_removed(const struct sh_qp *qp, const struct sh_carrier *carrier) SH_LOCKED;
+/* Does the carrier's QP execute nothing more? */
+bool sh_quiesce_over(const struct sh_qp *qp, const struct sh_carrier *carrier) SH_LOCKED;
+/* Is that so of all carriers that are left, or are they in ERR? */
+bool sh_quiesce_stopped(const struct sh_qp *qp) SH_LOCKED;
 /* Has what its NIC acknowledged reached memory? */
 bool sh_quiesce_drained(const struct sh_qp *qp, const struct sh_carrier *carrier) SH_LOCKED;
 /* True if that is not known yet of a carrier. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * When does a command that does not return speak against its NIC? A verdict moves all that the NIC carries, so
- * what the command, or this process, had no time for must not count.
+ * When does a command that does not return speak against its NIC? A verdict moves all that the NIC
+ * carries, so what the command, or this process, had no time for must not count. And when need
+ * nobody wait for it?
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +39,8 @@ static struct sh_ctx ctx;
 static struct sh_cq cq;
 static struct sh_qp qp;
 static uint64_t busy_since;
-static int sick, events;
+static int sick, events, finals;
+static struct sc_event last;
 
 static int collect(struct sp_cq *sp)
 {
@@ -72,8 +74,9 @@ void __wrap_sh_conn_event(struct sh_qp *of, const struct sc_event *event)
 {
 	assert_ptr_equal(of, &qp);
 	assert_int_equal(event->type, SC_EV_QUIESCED);
-	assert_false(event->final);
 	events++;
+	finals += event->final;
+	last = *event;
 }
 
 void __wrap_sh_mailbox_read(void);
@@ -88,7 +91,7 @@ static int setup(void **state)
 	sh.config.flush_wait_ns = WAIT;
 	nic = (struct sh_nic){ .incarnation = 1, .prompt = (struct sh_worker *)&nic };
 	nic.cut.fd = -1;
-	ctx = (struct sh_ctx){ .nic = &nic };
+	ctx = (struct sh_ctx){ .nic = &nic, .dev = (struct sp_dev *)object };
 	cq = (struct sh_cq){ .ctx = &ctx, .sp = (struct sp_cq *)object };
 	qp = (struct sh_qp){ .ctx = &ctx, .scq = &cq, .rcq = &cq, .sp = (struct sp_qp *)object };
 	qp.carriers.own = (struct sh_carrier){ .nic = &nic,
@@ -104,7 +107,7 @@ static int setup(void **state)
 					     .since = BEGUN - 500 * MS,
 					     .interval = MS };
 	busy_since = BEGUN;
-	sick = events = 0;
+	sick = events = finals = 0;
 	return 0;
 }
 
@@ -122,6 +125,7 @@ static void sick_at(uint64_t now)
 	assert_int_equal(qp.quiesce.phase, SH_QUIESCE_SICK);
 	assert_int_equal(sick, 1);
 	assert_int_equal(events, 1);
+	assert_int_equal(finals, 0);
 }
 
 static void it_has_its_time(void **state)
@@ -162,6 +166,34 @@ static void it_runs_now_and_then(void **state)
 	sick_at(at);
 }
 
+/* The peer's NIC is sick as well, so it never asks for a count: the looks here must end this. */
+static void it_hangs_and_its_nic_is_cut_off(void **state)
+{
+	(void)state;
+	sick_at(BEGUN + WAIT);
+	nic.sick = true;
+	sh_quiesce_poll(&qp, BEGUN + 2 * WAIT);
+	assert_int_equal(finals, 0);
+	nic.cut.off = true;
+	sh_quiesce_poll(&qp, BEGUN + 3 * WAIT);
+	assert_int_equal(finals, 1);
+	assert_int_equal(qp.quiesce.phase, SH_QUIESCE_DONE);
+	assert_true(last.dead && last.disassociated);
+	assert_true(nic.sick); /* it has not obeyed */
+}
+
+/* Cut off was an earlier device of that place. */
+static void another_incarnation_is_cut_off(void **state)
+{
+	(void)state;
+	sick_at(BEGUN + WAIT);
+	nic.sick = nic.cut.off = true;
+	nic.incarnation++;
+	sh_quiesce_poll(&qp, BEGUN + 2 * WAIT);
+	assert_int_equal(finals, 0);
+	assert_int_equal(qp.quiesce.phase, SH_QUIESCE_SICK);
+}
+
 int main(void)
 {
 #define CASE(test) cmocka_unit_test_setup(test, setup)
@@ -170,6 +202,8 @@ int main(void)
 		CASE(it_begins_while_it_is_judged),
 		CASE(nobody_runs_for_long),
 		CASE(it_runs_now_and_then),
+		CASE(it_hangs_and_its_nic_is_cut_off),
+		CASE(another_incarnation_is_cut_off),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
