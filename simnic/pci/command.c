@@ -191,7 +191,7 @@ static void run_one(struct sn_pci *pci, uint32_t index)
 void sn_command_ring(struct sn_pci *pci, uint32_t entries)
 {
 	pci->rung |= entries;
-	if (pci->broken.hang)
+	if (sn_pci_stands_still(pci))
 		sn_pci_say(pci, "commands %08x hang", entries);
 	else
 		pci->host.work_in(pci->host.self, pci->broken.command_ms);
@@ -199,7 +199,7 @@ void sn_command_ring(struct sn_pci *pci, uint32_t entries)
 
 void sn_command_run(struct sn_pci *pci)
 {
-	while (pci->rung && !pci->broken.hang && !pci->broken.dead) {
+	while (pci->rung && !sn_pci_stands_still(pci)) {
 		uint32_t index = __builtin_ctz(pci->rung);
 
 		pci->rung &= ~(1u << index);

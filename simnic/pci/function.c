@@ -92,12 +92,15 @@ static void forget_data(struct sn_pci *pci)
 	sn_pci_update_data(pci);
 }
 
+bool sn_pci_stands_still(const struct sn_pci *pci)
+{
+	return pci->broken.dead || pci->broken.hang || !pci->bus_master;
+}
+
 void sn_pci_update_data(struct sn_pci *pci)
 {
-	bool stop = pci->broken.dead || pci->broken.hang || !pci->bus_master;
-
 	if (pci->bridge)
-		sn_bridge_stop(pci->bridge, stop);
+		sn_bridge_stop(pci->bridge, sn_pci_stands_still(pci));
 }
 
 void sn_pci_bus_master(struct sn_pci *pci, bool on)
@@ -106,11 +109,18 @@ void sn_pci_bus_master(struct sn_pci *pci, bool on)
 		return;
 	pci->bus_master = on;
 	sn_pci_update_data(pci);
+	if (!on)
+		return;
+	if (pci->rung)
+		pci->host.work_in(pci->host.self, 0);
+	pci->host.wake(pci->host.self);
 }
 
+/* What cannot be written waits: an entry that is left out would stop its queue for ever. */
 void sn_pci_deliver(struct sn_pci *pci)
 {
-	sn_events_deliver(pci->events);
+	if (pci->bus_master)
+		sn_events_deliver(pci->events);
 }
 
 void sn_pci_forget(struct sn_pci *pci)

@@ -69,6 +69,8 @@ void sn_iseg_write(struct sn_pci *pci, uint32_t offset, uint64_t value, uint32_t
 uint64_t sn_iseg_queue(const struct sn_pci *pci);
 void sn_iseg_clear_health(struct sn_pci *pci);
 
+/* True while the function executes nothing: it is dead, it hangs, or it may not reach memory. */
+bool sn_pci_stands_still(const struct sn_pci *pci);
 /* Lets the data path go, or stops it, as what is broken wants. */
 void sn_pci_update_data(struct sn_pci *pci);
 

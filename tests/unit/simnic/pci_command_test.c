@@ -323,6 +323,18 @@ static void what_hangs_is_done_on_resume(void **state)
 	assert_int_equal(driver.out[0], SN_OK);
 }
 
+/* As where it hangs: an entry that the event queue lacks would stop that queue for ever. */
+static void what_cannot_reach_memory_is_done_later(void **state)
+{
+	sn_pci_bus_master(driver.pci, false);
+	driver_ring(&driver, 2, QUERY_ISSI, 0, 16, ISSI_BYTES);
+	assert_false(driver_take(&driver, 2, ISSI_BYTES));
+	sn_pci_bus_master(driver.pci, true);
+	assert_int_equal(driver.work_ms, 0);
+	assert_true(driver_take(&driver, 2, ISSI_BYTES));
+	assert_int_equal(driver.out[0], SN_OK);
+}
+
 static void slow_commands_ask_for_their_time(void **state)
 {
 	assert_int_equal(sn_pci_fault(driver.pci, "slow=250"), 0);
@@ -413,6 +425,7 @@ int main(void)
 		CASE(a_cable_is_a_port_event),
 		CASE(a_syndrome_asks_for_a_reset_only_when_fatal),
 		CASE(what_hangs_is_done_on_resume),
+		CASE(what_cannot_reach_memory_is_done_later),
 		CASE(slow_commands_ask_for_their_time),
 		CASE(dead_reads_as_ones_and_writes_nothing),
 		CASE(a_lost_interrupt_leaves_the_event),

@@ -432,10 +432,23 @@ static void events_come_from_any_thread(void **state)
 		assert_int_equal(sn_load32(driver.memory + EQ_AT + 64 * i + 32 + 24), i + 1);
 }
 
+/* An entry that is left out would stop the queue for ever. */
+static void events_wait_for_the_way_to_memory(void **state)
+{
+	uint32_t eqn = driver_eq(&driver, EQ_AT, 4, 0), wakes = driver.wakes;
+
+	sn_pci_bus_master(driver.pci, false);
+	fake_bridge.config.tell(fake_bridge.config.ctx, SN_BRIDGE_COMPLETION, 7, eqn);
+	sn_pci_deliver(driver.pci);
+	assert_int_equal(sn_load32(driver.memory + EQ_AT + 32 + 24), 0);
+	sn_pci_bus_master(driver.pci, true);
+	assert_int_equal(driver.wakes, wakes + 2);
+	sn_pci_deliver(driver.pci);
+	assert_int_equal(sn_load32(driver.memory + EQ_AT + 32 + 24), 7);
+}
+
 static void the_data_path_stands_still_when_it_must(void **state)
 {
-	assert_true(fake_bridge.stopped);
-	sn_pci_bus_master(driver.pci, true);
 	assert_false(fake_bridge.stopped);
 	sn_pci_fault(driver.pci, "hang");
 	assert_true(fake_bridge.stopped);
@@ -488,6 +501,7 @@ int main(void)
 		CASE(events_wait_for_the_machine),
 		CASE(events_of_the_last_life_are_forgotten),
 		CASE(events_come_from_any_thread),
+		CASE(events_wait_for_the_way_to_memory),
 		CASE(the_data_path_stands_still_when_it_must),
 		CASE(a_new_life_resets_the_data_path),
 	};

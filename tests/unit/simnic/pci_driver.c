@@ -108,6 +108,8 @@ void driver_start(struct driver *driver, bool ethernet)
 	driver->token = 0x55;
 	driver->pci = sn_pci_new(&host, &identity);
 	assert_non_null(driver->pci);
+	sn_pci_bus_master(driver->pci, true);
+	driver->wakes = 0;
 	driver_set_queue(driver);
 }
 
