@@ -82,11 +82,12 @@ static void hold_over(struct hold *hold)
 	hold->failed = false;
 }
 
+/* What the end of the program began is not ended by a last round of the background thread. */
 static void hold_run(uint64_t now) SH_LOCKED
 {
 	uint32_t i;
 
-	if (!sh.config.hold_hung)
+	if (!sh.config.hold_hung || sh.stopping)
 		return;
 	for (i = 0; i < sh_nics.n; i++) {
 		if (sh_nics.nic[i].sick)
