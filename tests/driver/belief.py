@@ -64,7 +64,6 @@ FAULTS = {
     "flr": (Break("flr"), Settle(8), Exit()),
 }
 LONG = ("bus_master", "hang", "hang_exit", "reset", "flr")  # a command after the other waits for its timeout
-UNSEEN = ("aer",)       # QEMU's injected error does not reach the driver yet
 LONGEST_S = 250     # for all commands of a round, each of which may wait for its timeout
 WAITS = ("poll_cq",)    # calls that take their time where nothing comes
 DIRECT_S = 0.5      # what takes longer than this part of the side's command timeout is slow

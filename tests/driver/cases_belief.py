@@ -43,4 +43,4 @@ def of_fault(name):
 
 
 for fault in belief.FAULTS:
-    case("belief." + fault, by_name=fault in belief.LONG + belief.UNSEEN)(of_fault(fault))
+    case("belief." + fault, by_name=fault in belief.LONG)(of_fault(fault))

@@ -16,9 +16,10 @@ ALL = "abce"
 NO_WRITES = "bc"
 MOVE_S = 60     # until all have left a broken NIC
 BACK_S = 120    # until the kernel has a NIC again: its driver waits for the firmware, and guests are slow
-# A guest is slow, and its NIC no sooner suspect; but a move has 10 s.
+# A guest is slow, and its NIC no sooner suspect. A move has 10 s, or four times the retry time of its queue pair: 30 s.
 HANGS = {"hang_ms": 3000, "command_ms": 3000, "flush_wait_ms": 1000}
 FLAPS, FLAP_S = 20, 2.0     # at most so long down, and up
+TIMEOUT = 18
 DRAWN = 30
 # Faults that are drawn, with the word that ends each. No second "fatal": the driver unloads at one within a minute.
 FAULTS = (("port-down", "port-up"), ("surprise", "insert"), ("dead", "alive"), ("hang", "resume"), ("remove", "rescan"))
@@ -29,7 +30,7 @@ def verify(rig, shift, patterns=ALL):
     One end on the case's NIC, the other one on a NIC that stays well. No atomics: of unknown fate, one ends its connection.
     """
     at = {"a": rig.nic.name, "b": rig.spare.name}
-    v = Verify(rig, shift, rig.seed, QPS, patterns, timeout=14, nic=lambda end: at[end])
+    v = Verify(rig, shift, rig.seed, QPS, patterns, TIMEOUT, nic=lambda end: at[end])
     rig.await_protected(2 * QPS, v.ends)
     v.moves_on()
     return v
@@ -107,6 +108,12 @@ def dead(rig):
 def surprise(rig):
     """The card leaves its slot without a word, and comes back as a new device."""
     return outlives(rig, "surprise", "insert", NO_WRITES)
+
+
+@case("shift.aer", by_name=True)
+def aer(rig):
+    """A fatal error of the PCI link, which the kernel reports to the driver (AER): it resets the link, and the driver loads anew."""
+    return outlives(rig, "aer", patterns=NO_WRITES)
 
 
 @case("shift.remove", by_name=True)

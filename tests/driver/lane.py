@@ -89,7 +89,8 @@ class DriverLane(Lane):
         """None, or why QEMU refused."""
         try:
             if "human" in what:
-                guest.monitor.human(what["human"])
+                said = guest.monitor.human(what["human"])
+                return None if said.startswith("OK") else said
             else:
                 self.fault(guest, what["nic"], what["fault"])
         except (Refused, OSError, subprocess.CalledProcessError) as e:

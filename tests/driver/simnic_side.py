@@ -33,6 +33,7 @@ WORDS = {
     "dead": (("fault", "nic-unplug", NIC), ("fault", "nic-disassociate", NIC, "--after", RECOVERY_S)),
     "surprise": (("fault", "nic-disassociate", NIC),),
     "remove": (("fault", "nic-disassociate", NIC),),
+    "aer": (("fault", "nic-disassociate", NIC),),   # the driver unloads when it is told
     "hang": (("fault", "nic-hang", NIC),),
 }
 

@@ -218,6 +218,7 @@ static bool make_capabilities(struct sn_qemu *dev, Error **error)
 	for (uint32_t vector = 0; vector < SN_PCI_VECTORS; vector++)
 		msix_vector_use(parent, vector);
 	pcie_cap_flr_init(parent);
+	pcie_cap_deverr_init(parent); /* the guest may let it report errors */
 	return pcie_aer_init(parent, PCI_ERR_VER, CAP_AER, PCI_ERR_SIZEOF, error) >= 0;
 }
 
@@ -280,6 +281,7 @@ static void reset(DeviceState *device)
 	struct sn_qemu *dev = to_dev(device);
 
 	say(dev, "reset");
+	pcie_cap_deverr_reset(&dev->parent);
 	sn_pci_bus_master(dev->pci, false);
 	sn_pci_reset(dev->pci);
 }
