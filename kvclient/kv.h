@@ -196,7 +196,7 @@ bool kv_qpn_valid(uint32_t qpn); /* True for the number of an ordinary queue pai
  * other: docs/upgrades.md. tests/e2e/variants.cmake builds another one.
  */
 #ifndef KV_PROTOCOL
-#define KV_PROTOCOL 4
+#define KV_PROTOCOL 5
 #endif
 
 /* The store's record of one QP. @backup lists NIC numbers, the preferred one first. */

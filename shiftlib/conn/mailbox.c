@@ -70,6 +70,22 @@ static bool mailbox_fruitless(struct sh_qp *qp, uint32_t epoch)
 	return epoch && !delivered;
 }
 
+/*
+ * The reason of an error that was passed on. One of the transport is the program's only where it
+ * has stopped its queue pair; else the connection was lost without protection.
+ */
+static enum sc_reason mailbox_passed(struct sh_qp *qp, enum ibv_wc_status status) SH_LOCKED
+{
+	bool stopped = qp->app.state == IBV_QPS_ERR;
+
+	qp->app.state = IBV_QPS_ERR;
+	if (stopped)
+		return SC_REASON_APPLICATION;
+	SH_PARTS_TELL(move.passed, qp, status);
+	return sp_error_class_of(status) == SP_ERROR_TRANSPORT ? SC_REASON_TRANSPORT
+							       : SC_REASON_APPLICATION;
+}
+
 static void mailbox_error(struct sh_qp *qp) SH_LOCKED
 {
 	struct sc_event event = { .type = SC_EV_FAULT, .reason = SC_REASON_TRANSPORT };
@@ -81,9 +97,8 @@ static void mailbox_error(struct sh_qp *qp) SH_LOCKED
 	qp->error.vendor_err = atomic_load(&qp->mailbox.error_vendor);
 	if (!atomic_load(&qp->mailbox.error_withheld)) {
 		event.type = SC_EV_APP_ERROR;
-		event.reason = SC_REASON_APPLICATION;
+		event.reason = mailbox_passed(qp, qp->error.status);
 		atomic_store(&qp->mailbox.error_ns, 0);
-		qp->app.state = IBV_QPS_ERR;
 	}
 	sh_log(SH_LOG_DEBUG, "QP 0x%06x: first error on carrier %u is status %d (%s)",
 	       qp->qp->qp_num, event.epoch, (int)qp->error.status,
@@ -104,6 +119,7 @@ static void mailbox_app_error(struct sh_qp *qp) SH_LOCKED
 	qp->error.status = (enum ibv_wc_status)atomic_load(&qp->mailbox.app_error_status);
 	qp->error.vendor_err = atomic_load(&qp->mailbox.app_error_vendor);
 	qp->error.fails = true;
+	SH_PARTS_TELL(move.passed, qp, qp->error.status);
 	sh_conn_simple(qp, SC_EV_APP_ERROR, SC_REASON_APPLICATION);
 	if (!qp->core.failed)
 		sh_move_fail(qp, SC_REASON_APPLICATION);

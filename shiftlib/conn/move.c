@@ -428,20 +428,41 @@ static uint32_t move_unknown(struct sh_qp *qp) SH_LOCKED
 	return info && n > qp->error.delivered ? n - qp->error.delivered : 0;
 }
 
-void sh_move_fail(struct sh_qp *qp, enum sc_reason reason)
+/* A key that no region has is the program's error, whatever was going on. */
+static bool move_erred(const struct sh_qp *qp, enum sc_reason reason,
+		       enum ibv_wc_status first) SH_LOCKED
 {
-	uint32_t unknown = reason == SC_REASON_APPLICATION ? 0 : move_unknown(qp);
+	return reason == SC_REASON_APPLICATION ||
+	       (reason == SC_REASON_KEY && first != IBV_WC_RETRY_EXC_ERR && !qp->error.delivered);
+}
 
-	if (reason != SC_REASON_APPLICATION)
+static void move_fail_say(const struct sh_qp *qp, enum sc_reason reason)
+{
+	if (reason == SC_REASON_PEER_APPLICATION)
+		sh_log(SH_LOG_INFO, "QP 0x%06x ends as on stock: %s", qp->qp->qp_num,
+		       sc_reason_text(reason));
+	else
 		sh_log(SH_LOG_WARN,
 		       "QP 0x%06x could not be moved, the application gets its errors: %s",
 		       qp->qp->qp_num, sc_reason_text(reason));
+}
+
+void sh_move_fail(struct sh_qp *qp, enum sc_reason reason)
+{
+	enum ibv_wc_status first = move_first_status(qp, reason);
+	bool erred = move_erred(qp, reason, first);
+	uint32_t unknown = erred ? 0 : move_unknown(qp);
+
+	if (!erred)
+		move_fail_say(qp, reason);
+	else if (reason == SC_REASON_KEY)
+		SH_PARTS_TELL(move.passed, qp, first);
 	qp->quiesce.phase = SH_QUIESCE_NONE;
 	qp->quiesce.next_at = 0;
 	qp->publish.at = 0;
 	sh_fence_forget(qp);
-	move_end(qp, move_first_status(qp, reason), qp->error.vendor_err, qp->error.delivered);
-	SH_PARTS_TELL(move.failed, qp, reason, unknown);
+	move_end(qp, first, qp->error.vendor_err, qp->error.delivered);
+	SH_PARTS_TELL(move.failed, qp, erred ? SC_REASON_APPLICATION : reason, unknown);
 	SH_PARTS_TELL(move.carried, qp, 0);
 	sh_turn_over(qp);
 }
@@ -449,11 +470,14 @@ void sh_move_fail(struct sh_qp *qp, enum sc_reason reason)
 /* ---- keys that came late -------------------------------------------------------------------- */
 
 /* A request that may not run: all that is outstanding ends with it. */
-static void move_refuse(struct sh_qp *qp, enum ibv_wc_status status) SH_LOCKED
+static void move_refuse(struct sh_qp *qp, enum ibv_wc_status status,
+			enum sc_reason reason) SH_LOCKED
 {
 	move_end(qp, status, 0, 0);
 	qp->app.state = IBV_QPS_ERR;
-	sh_conn_simple(qp, SC_EV_APP_ERROR, SC_REASON_APPLICATION);
+	if (reason == SC_REASON_APPLICATION)
+		SH_PARTS_TELL(move.passed, qp, status);
+	sh_conn_simple(qp, SC_EV_APP_ERROR, reason);
 }
 
 /* A key that nobody knows after all this time names no memory: the application's error. */
@@ -468,7 +492,10 @@ static void move_key_unknown(struct sh_qp *qp) SH_LOCKED
 		sh_log(SH_LOG_WARN,
 		       "QP 0x%06x: a request names a memory key that the peer does not know",
 		       qp->qp->qp_num);
-	move_refuse(qp, status);
+	if (status == IBV_WC_RETRY_EXC_ERR)
+		SH_PARTS_TELL(move.failed, qp, SC_REASON_KEY, move_unknown(qp));
+	move_refuse(qp, status,
+		    status == IBV_WC_RETRY_EXC_ERR ? SC_REASON_KEY : SC_REASON_APPLICATION);
 }
 
 /* Ends a connection whose atomics would not be atomic with those of others. */
@@ -482,7 +509,7 @@ static void move_atomic_waited(struct sh_qp *qp, const char *why) SH_LOCKED
 	       qp->qp->qp_num, why);
 	unknown = move_unknown(qp);
 	SH_PARTS_TELL(move.failed, qp, SC_REASON_HOME, unknown);
-	move_refuse(qp, IBV_WC_RETRY_EXC_ERR);
+	move_refuse(qp, IBV_WC_RETRY_EXC_ERR, SC_REASON_HOME);
 }
 
 /* move_restrict() had said so. */
@@ -493,7 +520,8 @@ static void move_not_a_write(struct sh_qp *qp) SH_LOCKED
 	       "application "
 	       "gets errors",
 	       qp->qp->qp_num);
-	move_refuse(qp, IBV_WC_RETRY_EXC_ERR);
+	SH_PARTS_TELL(move.failed, qp, SC_REASON_MISCOUNT, move_unknown(qp));
+	move_refuse(qp, IBV_WC_RETRY_EXC_ERR, SC_REASON_MISCOUNT);
 }
 
 void sh_move_publish(struct sh_qp *qp, uint64_t now)

@@ -130,6 +130,11 @@ struct sh_part_move {
 			const struct sp_settled *settled);
 	/* Traffic runs on that path from now on; path 0 also when errors end the connection. */
 	void (*carried)(struct sh_qp *qp, uint8_t path);
+	/*
+	 * An error is the application's to see (P6, or unprotected). status: of its completion;
+	 * SUCCESS: an asynchronous event told of it.
+	 */
+	void (*passed)(struct sh_qp *qp, enum ibv_wc_status status);
 	/* The application gets errors. unknown: number of requests that may have run or not. */
 	void (*failed)(struct sh_qp *qp, enum sc_reason reason, uint32_t unknown);
 	/* The connection has ended. failed: errors of SHIFT's were shown to the application. */

@@ -67,11 +67,13 @@ void sc_end_fail(struct sc_frame *x, enum sc_reason reason)
 /*
  * Ends the connection after the application has seen an error: its QP is dead to it. In the middle
  * of a move the rest of the completions is withheld and has to be failed; else the real QP flushes
- * by itself.
+ * by itself. An error that the shell made has its reason in the event.
  */
 void sc_end_app_error(struct sc_frame *x)
 {
-	end_connection(x, SC_REASON_APPLICATION, SC_FLAG_FATAL, end_withholds(x->c));
+	enum sc_reason reason = x->ev->reason ? x->ev->reason : SC_REASON_APPLICATION;
+
+	end_connection(x, reason, SC_FLAG_FATAL, end_withholds(x->c));
 }
 
 void sc_end_app_closed(struct sc_frame *x)
@@ -93,6 +95,16 @@ void sc_end_unknown(struct sc_frame *x)
 	end_connection(x, SC_REASON_PEER_CLOSED, SC_FLAG_CLOSED, sc_moving(c));
 }
 
+/* The reason of this end's end, by the peer's. The error of a program is nobody else's (P6). */
+static enum sc_reason end_reason_of(const struct sc_msg_state *m)
+{
+	if (!(m->flags & SC_FLAG_FATAL))
+		return SC_REASON_PEER_CLOSED;
+	if (m->reason == SC_REASON_APPLICATION || m->reason == SC_REASON_PEER_APPLICATION)
+		return SC_REASON_PEER_APPLICATION;
+	return SC_REASON_PEER_FATAL;
+}
+
 /*
  * Ends as the peer did. FATAL: the peer's application gets errors, and ours must not wait for it.
  * CLOSED outside of a move: as on stock, where nobody learns of a closed QP before posting.
@@ -103,8 +115,8 @@ void sc_end_peer(struct sc_frame *x)
 	bool fatal = x->ev->state.flags & SC_FLAG_FATAL;
 
 	c->peer.ended = true;
-	end_connection(x, fatal ? SC_REASON_PEER_FATAL : SC_REASON_PEER_CLOSED,
-		       fatal ? SC_FLAG_FATAL : SC_FLAG_CLOSED, fatal || sc_moving(c));
+	end_connection(x, end_reason_of(&x->ev->state), fatal ? SC_FLAG_FATAL : SC_FLAG_CLOSED,
+		       fatal || sc_moving(c));
 }
 
 /* ---- once ended ----------------------------------------------------------------------------- */
@@ -126,7 +138,7 @@ static void end_take_message(struct sc_frame *x)
 		c->resend_at = 0;
 		/* the quiet end at this side was none at the peer */
 		if (m->flags & SC_FLAG_FATAL && c->reason == SC_REASON_PEER_CLOSED)
-			end_fail_once(x, SC_REASON_PEER_FATAL);
+			end_fail_once(x, end_reason_of(m));
 	}
 	end_answer(x, m->ask || !m->flags);
 }

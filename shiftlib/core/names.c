@@ -113,6 +113,7 @@ const char *sc_reason_name(enum sc_reason reason)
 		[SC_REASON_RETURN] = "return",
 		[SC_REASON_NO_STANDBY] = "no-standby",
 		[SC_REASON_HOME] = "atomics-wait",
+		[SC_REASON_PEER_APPLICATION] = "peer-application",
 	};
 
 	return NAME(names, reason);
@@ -142,6 +143,8 @@ const char *sc_reason_text(enum sc_reason reason)
 		[SC_REASON_NO_STANDBY] = "no other NIC is ready to take over",
 		[SC_REASON_HOME] =
 			"its atomics waited too long for a NIC that runs all those of the peer",
+		[SC_REASON_PEER_APPLICATION] =
+			"a program's own error (key, length, rights), met at the other end",
 	};
 
 	return NAME(texts, reason);

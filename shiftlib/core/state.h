@@ -96,6 +96,7 @@ enum sc_reason {
 	SC_REASON_APPLICATION, /* the application's own error, modify or destroy */
 	SC_REASON_RESOURCE,    /* the backup NIC lacks something */
 	SC_REASON_HOME,	       /* atomics may not run on the NIC of this connection: see home.h */
+	SC_REASON_PEER_APPLICATION, /* the peer has met an error of a program (P6) */
 	SC_REASONS,
 };
 

@@ -11,6 +11,7 @@
 #include "shiftlib/base/table.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/room.h"
 #include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/qp.h"
@@ -55,6 +56,7 @@ static bool ctx_qp_masked(const struct ibv_async_event *event) SH_LOCKED
 		return false;
 	if (event->event_type == IBV_EVENT_QP_REQ_ERR ||
 	    event->event_type == IBV_EVENT_QP_ACCESS_ERR) {
+		SH_PARTS_TELL(move.passed, qp, IBV_WC_SUCCESS);
 		sh_conn_simple(qp, SC_EV_APP_ERROR, SC_REASON_APPLICATION);
 		return false;
 	}

@@ -58,6 +58,8 @@ enum sh_event_kind {
 	/* Connections run on NICs that are not their own. Told again when `left` changes. */
 	SH_EVENT_DEGRADED,
 	SH_EVENT_WHOLE, /* no connection does any more */
+	/* Connections ended by an error that is a program's, or that SHIFT had no part in. */
+	SH_EVENT_ENDED,
 	SH_EVENT_KINDS,
 };
 
@@ -89,6 +91,7 @@ enum sh_event_cause {
 	SH_CAUSE_SLOW_PATH,   /* round trips take longer than they should, and nothing says why */
 	SH_CAUSE_APPLICATION, /* the application did something that cannot be protected */
 	SH_CAUSE_HOME,	      /* atomics waited for a NIC of the peer that runs all of them */
+	SH_CAUSE_PEER_APPLICATION, /* a program's own error, met at the other end */
 	SH_CAUSES,
 };
 

@@ -14,7 +14,7 @@ const char *sh_event_kind_name(enum sh_event_kind kind)
 		[SH_EVENT_UNDRAIN] = "undrain",	    [SH_EVENT_KV_LOST] = "kv-lost",
 		[SH_EVENT_KV_BACK] = "kv-back",	    [SH_EVENT_GRAY] = "gray",
 		[SH_EVENT_GRAY_OVER] = "gray-over", [SH_EVENT_DEGRADED] = "degraded",
-		[SH_EVENT_WHOLE] = "whole",
+		[SH_EVENT_WHOLE] = "whole",	    [SH_EVENT_ENDED] = "ended",
 	};
 
 	return kind < SH_EVENT_KINDS ? names[kind] : "unknown";
@@ -50,6 +50,7 @@ const char *sh_event_cause_name(enum sh_event_cause cause)
 		[SH_CAUSE_SLOW_PATH] = "slow-path",
 		[SH_CAUSE_APPLICATION] = "application",
 		[SH_CAUSE_HOME] = "atomics-wait",
+		[SH_CAUSE_PEER_APPLICATION] = "peer-application",
 	};
 
 	return cause < SH_CAUSES ? names[cause] : "unknown";

@@ -23,7 +23,7 @@ from shiftlab.lab import Lab, Shift, cases_main, free_port, wait_for
 from shiftlab.perftest import SOON, Failed
 from shiftlab.redis import PATIENCE_S, Redis
 
-PROTOCOL = 4                # KV_PROTOCOL of kvclient/kv.h
+PROTOCOL = 5                # KV_PROTOCOL of kvclient/kv.h
 UNKNOWN, PING = 3, 9        # types of records: "I have no such connection", a heartbeat
 SEAL_HEAD, HEAD, ADDR = 12, 48, 36
 NOBODY = 0x1234567812345678  # no instance

@@ -282,6 +282,7 @@ static uint32_t excuse_of(struct sim_world *w, uint32_t end, enum sc_reason reas
 			       ? SIM_EXCUSE_MISCOUNT
 			       : 0;
 	case SC_REASON_PEER_FATAL: return peer->failed ? w->excuse[end >> 1] : 0;
+	case SC_REASON_PEER_APPLICATION: return w->excuse[end >> 1] & SIM_EXCUSE_BAD;
 	case SC_REASON_KEY: /* it was all that was missing: what the peer should have said of its log */
 	case SC_REASON_TRANSPORT:
 	case SC_REASON_PORT:

@@ -167,15 +167,18 @@ void sim_engine_fence(struct sim_world *w, uint32_t end, uint32_t number)
 
 /* ---- completions of the hardware ------------------------------------------------------------ */
 
-static void tell_app_error(struct sim_world *w, uint32_t end)
+static void tell_app_error(struct sim_world *w, uint32_t end, enum sc_reason reason)
 {
 	struct sim_end *e = &w->end[end];
+	struct sc_event *event;
 
 	if (e->app_error_told)
 		return;
 	e->app_error_told = true;
 	/* before anything else that a drain finds out */
-	sim_at_payload(w, 0, SIM_EV_CORE, end)->core.type = SC_EV_APP_ERROR;
+	event = &sim_at_payload(w, 0, SIM_EV_CORE, end)->core;
+	event->type = SC_EV_APP_ERROR;
+	event->reason = reason;
 }
 
 static void tell_fault(struct sim_world *w, struct sim_qp *qp)
@@ -225,14 +228,14 @@ static void consume_error(struct sim_world *w, struct sim_qp *qp, const struct s
 	if (cqe->application)
 		sim_label(qp->end, "own");
 	if (cqe->application && sim_mutant != SIM_MUTANT_RETRY_ERROR)
-		tell_app_error(w, qp->end);
+		tell_app_error(w, qp->end, SC_REASON_APPLICATION);
 	if (qp->errors_withheld) {
 		sim_reach(w, 1);
 		if (first)
 			tell_fault(w, qp);
 		return;
 	}
-	tell_app_error(w, qp->end);
+	tell_app_error(w, qp->end, SC_REASON_TRANSPORT);
 	if (cqe->recv)
 		give(w, qp->end,
 		     (struct sim_completion){ .recv = true, .error = true, .index = cqe->index });
@@ -379,7 +382,7 @@ static void refuse(struct sim_world *w, uint32_t end)
 	sim_trace(w, end, "refuses what is no WRITE");
 	w->excuse[end >> 1] |= SIM_EXCUSE_MISCOUNT;
 	sim_engine_fail(w, end);
-	tell_app_error(w, end);
+	tell_app_error(w, end, SC_REASON_MISCOUNT);
 }
 
 static bool tells_of_writes(const struct sim_request *r)

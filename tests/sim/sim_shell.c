@@ -382,7 +382,8 @@ static void fail(struct sim_world *w, uint32_t end, enum sc_reason reason)
 {
 	struct sim_end *e = &w->end[end];
 
-	if (sim_mutant == SIM_MUTANT_KEEP_GUARD && e->conn.reason == SC_REASON_PEER_FATAL)
+	if (sim_mutant == SIM_MUTANT_KEEP_GUARD && (e->conn.reason == SC_REASON_PEER_FATAL ||
+						    e->conn.reason == SC_REASON_PEER_APPLICATION))
 		return;
 	sim_check_fail(w, end, reason);
 	sim_engine_fail(w, end);

@@ -4,7 +4,9 @@
  * the same time, told as one event. Lock held in all of it.
  */
 #include <string.h>
+#include "providers/callbacks.h"
 #include "shiftlib/base/list.h"
+#include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/base/worker.h"
 #include "shiftlib/conn/carrier.h"
@@ -12,6 +14,7 @@
 #include "shiftlib/conn/level.h"
 #include "shiftlib/conn/part.h"
 #include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/told/cause.h"
 #include "shiftlib/conn/told/incident.h"
 #include "shiftlib/conn/watch/degraded.h"
 #include "shiftlib/control/control_qp.h"
@@ -39,51 +42,6 @@ static struct {
 	/* time of the next look at the protection of connections; 0: nothing has changed */
 	uint64_t look_at;
 } incidents;
-
-/* ---- causes --------------------------------------------------------------------------------- */
-
-static enum sh_event_cause cause_of_device(const struct sh_qp *qp, const struct sh_nic *nic)
-{
-	if (sh_carrier_unseen(qp, qp->active))
-		return SH_CAUSE_CQ;
-	return nic->fatal ? SH_CAUSE_FATAL : SH_CAUSE_HANG;
-}
-
-static enum sh_event_cause cause_of_port(const struct sh_nic *nic)
-{
-	return nic->link_lost && !nic->port_down ? SH_CAUSE_LINK_LOST : SH_CAUSE_PORT_DOWN;
-}
-
-static enum sh_event_cause cause_of(const struct sh_qp *qp, enum sc_reason reason)
-{
-	const struct sh_nic *nic = qp->active->nic;
-
-	switch (reason) {
-	case SC_REASON_NONE: return SH_CAUSE_NONE;
-	case SC_REASON_TRANSPORT:
-		return qp->error.status == IBV_WC_RETRY_EXC_ERR ? SH_CAUSE_RETRY_EXCEEDED
-								: SH_CAUSE_TRANSPORT;
-	case SC_REASON_PORT: return cause_of_port(nic);
-	case SC_REASON_DEVICE: return cause_of_device(qp, nic);
-	case SC_REASON_PEER: return SH_CAUSE_PEER;
-	case SC_REASON_ORDER: return SH_CAUSE_DRAIN;
-	case SC_REASON_SILENCE: return SH_CAUSE_SILENCE;
-	case SC_REASON_RETURN: return SH_CAUSE_BETTER_NIC;
-	case SC_REASON_NO_STANDBY: return SH_CAUSE_STANDBY;
-	case SC_REASON_DEADLINE: return SH_CAUSE_DEADLINE;
-	case SC_REASON_PEER_FATAL: return SH_CAUSE_PEER_FATAL;
-	case SC_REASON_PEER_CLOSED: return SH_CAUSE_PEER_CLOSED;
-	case SC_REASON_MISCOUNT: return SH_CAUSE_MISCOUNT;
-	case SC_REASON_ATOMIC: return SH_CAUSE_ATOMIC;
-	case SC_REASON_FENCED_READ: return SH_CAUSE_FENCED_READ;
-	case SC_REASON_KEY: return SH_CAUSE_KEY;
-	case SC_REASON_APPLICATION: return SH_CAUSE_APPLICATION;
-	case SC_REASON_RESOURCE: return SH_CAUSE_RESOURCE;
-	case SC_REASON_HOME: return SH_CAUSE_HOME;
-	case SC_REASONS: break;
-	}
-	return SH_CAUSE_NONE;
-}
 
 /* ---- times ---------------------------------------------------------------------------------- */
 
@@ -230,6 +188,11 @@ static void incident_touched(struct incident *incident, uint64_t now) SH_LOCKED
 
 /* ---- moves ---------------------------------------------------------------------------------- */
 
+static bool incident_is_move(enum sh_event_kind kind)
+{
+	return kind == SH_EVENT_SWITCH || kind == SH_EVENT_RETURN;
+}
+
 /* Finds an open incident of the same pair of NICs, whatever made its connections move. */
 static struct incident *incident_to_join(const struct sh_event *event, bool ordered)
 {
@@ -238,7 +201,7 @@ static struct incident *incident_to_join(const struct sh_event *event, bool orde
 	for (i = 0; i < INCIDENTS; i++) {
 		struct incident *incident = &incidents.open[i];
 
-		if (incident->serial && incident->event.kind != SH_EVENT_FAILED &&
+		if (incident->serial && incident_is_move(incident->event.kind) &&
 		    incident->ordered == ordered && incident_same_pair(&incident->event, event))
 			return incident;
 	}
@@ -254,7 +217,7 @@ static void incident_moves(struct sh_qp *qp, enum sc_reason reason) SH_LOCKED
 
 	if (qp->incident.moving)
 		return;
-	incident_describe(&event, qp, SH_EVENT_SWITCH, cause_of(qp, qp->core.reason));
+	incident_describe(&event, qp, SH_EVENT_SWITCH, sh_cause_of(qp, qp->core.reason));
 	incident = incident_to_join(&event, ordered);
 	if (!incident) {
 		event.decided_ns = ordered ? qp->fence.since : now;
@@ -339,8 +302,8 @@ static struct incident *incident_failing(const struct sh_event *event) SH_LOCKED
 	for (i = 0; i < INCIDENTS; i++) {
 		struct incident *incident = &incidents.open[i];
 
-		if (incident->serial && incident->event.kind == SH_EVENT_FAILED &&
-		    incident->event.cause == event->cause &&
+		if (incident->serial && incident->event.kind == event->kind &&
+		    incident->event.cause == event->cause && incident->event.why == event->why &&
 		    incident_same_pair(&incident->event, event))
 			return incident;
 	}
@@ -365,18 +328,51 @@ static void incident_failed(struct sh_qp *qp, enum sc_reason reason, uint32_t un
 	uint64_t now = sh_now_ns();
 	struct sh_event event;
 
-	incident_describe(&event, qp, SH_EVENT_FAILED, cause_of(qp, reason));
+	incident_describe(&event, qp, SH_EVENT_FAILED, sh_cause_of(qp, reason));
 	event.why = sc_reason_text(reason);
 	event.decided_ns = moved ? moved->event.decided_ns : now;
 	event.detect_ns = moved ? moved->event.detect_ns : 0;
 	incident_left(qp);
-	if (reason == SC_REASON_APPLICATION)
+	if (reason == SC_REASON_APPLICATION || qp->incident.ended)
 		return;
+	if (reason == SC_REASON_PEER_APPLICATION)
+		event.kind = SH_EVENT_ENDED;
+	qp->incident.ended = true;
 	incident = incident_failing(&event);
 	incident->event.qps++;
 	incident->event.unknown += unknown;
 	incident->event.switch_ns = now - incident->event.decided_ns;
 	incident_touched(incident, now);
+}
+
+/*
+ * An error that SHIFT does not mend. What is lost without protection, at a peer that SHIFT knows
+ * and that has not closed, is a loss that an operator is alerted of; the error of a program is
+ * none.
+ */
+static void incident_passed(struct sh_qp *qp, enum ibv_wc_status status) SH_LOCKED
+{
+	bool lost = sp_error_class_of(status) == SP_ERROR_TRANSPORT && status != IBV_WC_SUCCESS;
+	enum sh_event_cause cause = SH_CAUSE_APPLICATION;
+	struct incident *incident;
+	struct sh_event event;
+
+	if (qp->incident.ended || (lost && qp->core.move == SC_MOVE_ENDED))
+		return;
+	if (lost)
+		cause = status == IBV_WC_RETRY_EXC_ERR ? SH_CAUSE_RETRY_EXCEEDED
+						       : SH_CAUSE_TRANSPORT;
+	qp->incident.ended = true;
+	incident_describe(&event, qp,
+			  lost && qp->core.peer.introduced ? SH_EVENT_FAILED : SH_EVENT_ENDED,
+			  cause);
+	event.why = sh_cause_passed(status);
+	event.decided_ns = sh_now_ns();
+	incident = incident_failing(&event);
+	incident->event.qps++;
+	incident_touched(incident, sh_now_ns());
+	sh_log(SH_LOG_INFO, "QP 0x%06x: its error is passed on to the program (status %d): %s",
+	       qp->qp->qp_num, (int)status, event.why);
 }
 
 /* ---- protection ----------------------------------------------------------------------------- */
@@ -435,7 +431,8 @@ static void incident_level_event(struct sh_event *event, const struct sh_qp *qp)
 	}
 	incident_describe(event, qp, SH_EVENT_UNPROTECTED, SH_CAUSE_STANDBY);
 	if (qp->core.move == SC_MOVE_ENDED || qp->core.reason == SC_REASON_RESOURCE)
-		event->cause = cause_of(qp, qp->core.reason); /* else it is that of its last move */
+		event->cause =
+			sh_cause_of(qp, qp->core.reason); /* else it is that of its last move */
 	event->why = sh_level_why(qp);
 }
 
@@ -533,5 +530,6 @@ const struct sh_conn_part sh_incident_part = {
 	.step.leveled = incident_level,
 	.move = { .begins = incident_moves,
 		  .settled = incident_settled,
+		  .passed = incident_passed,
 		  .failed = incident_failed },
 };

@@ -13,6 +13,7 @@ struct sh_qp_incident {
 	uint32_t moving;   /* serial number of the incident; 0: it does not move */
 	uint64_t level_at; /* time when the protection changed; 0: it is as was told */
 	bool told_protected;
+	bool ended; /* its end was told */
 };
 
 /* In struct sh_qp. */

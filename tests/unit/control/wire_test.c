@@ -329,7 +329,7 @@ static void round_trip(void **state)
 /* The bytes themselves: ends of other builds, and byte orders, read them. */
 static void golden(void **state)
 {
-	static const char want[] = "SHFT\4\0\2\0" /* magic, version, records */
+	static const char want[] = "SHFT\5\0\2\0" /* magic, version, records */
 				   "\x08\x07\x06\x05\x04\x03\x02\x01"
 				   "\x18\x17\x16\x15\x14\x13\x12\x11"
 				   "\x80\0\0\0\0\0\0\0"			/* length */

@@ -60,7 +60,7 @@ static void record_round_trip(void **state)
 /* The layout is a promise to other byte orders, and byte 0 to other versions, so some bytes are named here. */
 static void record_layout(void **state)
 {
-	static const char head[] = "\x04\0\x30\x24\x9c\0\x03\x02"
+	static const char head[] = "\x05\0\x30\x24\x9c\0\x03\x02"
 				   "\x88\x77\x66\x55\x44\x33\x22\x11"
 				   "\x07\0\0\0\xef\xbe\xed\xfe\xef\xcd\xab\0\x56\x34\x12\0"
 				   "\x01\0\0\0\x04\x03\x02\x01"

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The causes of events about a connection. Called by incident.c. */
+#ifndef SHIFTLIB_CONN_TOLD_CAUSE_H
+#define SHIFTLIB_CONN_TOLD_CAUSE_H
+
+#include <infiniband/verbs.h>
+#include "shiftlib/core/state.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/report/event.h"
+
+struct sh_qp;
+
+enum sh_event_cause sh_cause_of(const struct sh_qp *qp, enum sc_reason reason) SH_LOCKED;
+/* Returns a constant clause about an error that was passed on: who has to correct what. */
+const char *sh_cause_passed(enum ibv_wc_status status);
+
+#endif
