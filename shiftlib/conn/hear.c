@@ -105,6 +105,11 @@ void sh_news_peer_message(struct sh_peer *peer, const struct sh_nic *nic,
 		event.standby = record->standby;
 	} else {
 		event.state = record->state;
+		if (!event.state.flags && event.state.reason == SC_REASON_OVERRUN) {
+			qp->error.peer_overran = true;
+			event.state.reason =
+				SC_REASON_DEVICE; /* for the core it is a dead carrier */
+		}
 		event.copy = hear_copy(qp, nic, &record->state);
 	}
 	left = qp->core.peer.quiesced;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The records that a connection sends to its other end: of the core and of parts. */
+#include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/control/wire.h"
@@ -31,16 +32,30 @@ void sh_messages_send_standby(struct sh_qp *qp, const struct sc_msg_standby *sta
 		sh_outbox_put_standby(qp->paths.routes[k], &ids, standby);
 }
 
+/*
+ * Returns the reason that the peer is told. Behind a count that lacks receives is this end's
+ * queue, not its NIC.
+ */
+static enum sc_reason message_reason(const struct sh_qp *qp, const struct sc_msg_state *state)
+{
+	bool lost = sh_carrier_unseen(qp, qp->active) || sh_carrier_unseen(qp, qp->receiving);
+
+	return lost && state->reason == SC_REASON_DEVICE ? SC_REASON_OVERRUN
+							 : (enum sc_reason)state->reason;
+}
+
 /* Sends STATE over every live path: whichever died, another one carries it. */
 void sh_messages_send_state(struct sh_qp *qp, const struct sc_msg_state *state)
 {
 	struct sh_wire_ids ids = message_ids(qp);
+	struct sc_msg_state told = *state;
 	uint32_t k;
 
 	if (!qp->peer)
 		return;
+	told.reason = (uint8_t)message_reason(qp, state);
 	for (k = qp->paths.n; k-- > 0;) /* the path that is being left comes last */
-		sh_outbox_put_state(qp->paths.routes[k], &ids, state);
+		sh_outbox_put_state(qp->paths.routes[k], &ids, &told);
 }
 
 void sh_messages_send_home(struct sh_qp *qp, const struct sc_msg_home *home)

@@ -119,6 +119,7 @@ static void move_settled(struct sh_qp *qp, struct sh_carrier *to,
 	if (qp->standby == to)
 		qp->standby = NULL;
 	sh_fence_forget(qp);
+	qp->error.peer_overran = false;
 	qp->mailbox.fruit.settled += settled->delivered;
 	atomic_store(&qp->mailbox.error_ns, 0); /* an error that was told since is this move's */
 }
@@ -235,6 +236,15 @@ static int move_settle(struct sh_qp *qp, struct sh_carrier *to, const struct sc_
 	return ret;
 }
 
+/* A count that lacks what was acknowledged is no NIC's fault where a queue overran. */
+static enum sc_reason move_blame(const struct sh_qp *qp, enum sc_reason reason) SH_LOCKED
+{
+	bool overran = qp->error.peer_overran || sh_carrier_unseen(qp, qp->active) ||
+		       sh_carrier_unseen(qp, qp->receiving);
+
+	return reason == SC_REASON_MISCOUNT && overran ? SC_REASON_OVERRUN : reason;
+}
+
 void sh_move_settle(struct sh_qp *qp, const struct sc_action *action)
 {
 	struct sc_event event = { .type = SC_EV_SETTLED, .epoch = action->epoch };
@@ -243,7 +253,7 @@ void sh_move_settle(struct sh_qp *qp, const struct sc_action *action)
 	int ret = to && to->sp ? move_settle(qp, to, action, &reason) : -EINVAL;
 
 	if (reason) {
-		event.reason = reason;
+		event.reason = move_blame(qp, reason);
 		sh_conn_event(qp, &event);
 		return;
 	}

@@ -25,7 +25,8 @@ struct sh_qp_error {
 	uint32_t vendor_err;
 	/* number of requests that settling completed before it forbade the rest */
 	uint32_t delivered;
-	bool fails; /* sh_move_fail() comes, whatever the core says */
+	bool peer_overran; /* the peer leaves as a completion queue of its overran */
+	bool fails;	   /* sh_move_fail() comes, whatever the core says */
 	struct sh_qp_ending ending;
 };
 

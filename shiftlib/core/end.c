@@ -102,6 +102,8 @@ static enum sc_reason end_reason_of(const struct sc_msg_state *m)
 		return SC_REASON_PEER_CLOSED;
 	if (m->reason == SC_REASON_APPLICATION || m->reason == SC_REASON_PEER_APPLICATION)
 		return SC_REASON_PEER_APPLICATION;
+	if (m->reason == SC_REASON_OVERRUN)
+		return SC_REASON_OVERRUN;
 	return SC_REASON_PEER_FATAL;
 }
 

@@ -114,6 +114,7 @@ const char *sc_reason_name(enum sc_reason reason)
 		[SC_REASON_NO_STANDBY] = "no-standby",
 		[SC_REASON_HOME] = "atomics-wait",
 		[SC_REASON_PEER_APPLICATION] = "peer-application",
+		[SC_REASON_OVERRUN] = "cq-overrun",
 	};
 
 	return NAME(names, reason);
@@ -145,6 +146,8 @@ const char *sc_reason_text(enum sc_reason reason)
 			"its atomics waited too long for a NIC that runs all those of the peer",
 		[SC_REASON_PEER_APPLICATION] =
 			"a program's own error (key, length, rights), met at the other end",
+		[SC_REASON_OVERRUN] =
+			"completions were lost: more lay unpolled than a completion queue holds",
 	};
 
 	return NAME(texts, reason);

@@ -97,6 +97,7 @@ enum sc_reason {
 	SC_REASON_RESOURCE,    /* the backup NIC lacks something */
 	SC_REASON_HOME,	       /* atomics may not run on the NIC of this connection: see home.h */
 	SC_REASON_PEER_APPLICATION, /* the peer has met an error of a program (P6) */
+	SC_REASON_OVERRUN,	    /* a completion queue lost what nobody polled */
 	SC_REASONS,
 };
 

@@ -126,7 +126,29 @@ def program_err(how, client):
     return case
 
 
+def overrun(lab):
+    """The receiver lets more completions lie than the backup's queue holds: no NIC has died."""
+    lab.ctl("limit", "h0/mlx5_1", "cqe", 1023)
+    ends = Ends(lab)
+    for p in ends.both:
+        p.say("deep")
+    for p in ends.both:
+        ends.said(p, "MADE")
+    for p in ends.both:
+        wait_for("protection", lambda p=p: lab.protected(p) == 2, 30)
+    lab.fault("port-down", "h0/mlx5_0")
+    wait_for("moves", lambda: all(lab.shift_log(p).count("moved from mlx5_0 to mlx5_1") == 2 for p in ends.both), 30)
+    ends.client.say("send 1700")
+    ends.said(ends.client, "SENT")
+    for host in HOSTS:
+        failed = ends.event(host, "failed")
+        must("the cause", failed["cause"] == "cq-error" and "completion queue" in failed["why"], failed)
+    for p in ends.both:
+        must("no NIC has died", "a NIC died" not in lab.shift_log(p), lab.shift_log(p))
+
+
 CASES = {
+    "overrun": overrun,
     **{f"wrong_{how}": program_err(how, status) for how, status in
        (("rkey", REM_ACCESS), ("lkey", LOC_PROT), ("bounds", REM_ACCESS), ("read", REM_ACCESS), ("length", REM_INV_REQ))},
 }

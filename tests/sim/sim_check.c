@@ -298,6 +298,7 @@ static uint32_t excuse_of(struct sim_world *w, uint32_t end, enum sc_reason reas
 	case SC_REASON_APPLICATION:
 	case SC_REASON_RESOURCE:
 	case SC_REASON_HOME:
+	case SC_REASON_OVERRUN: /* the simulation's queues have room */
 	case SC_REASONS: return 0;
 	}
 	return 0;

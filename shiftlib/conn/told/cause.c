@@ -43,6 +43,7 @@ enum sh_event_cause sh_cause_of(const struct sh_qp *qp, enum sc_reason reason)
 	case SC_REASON_APPLICATION: return SH_CAUSE_APPLICATION;
 	case SC_REASON_RESOURCE: return SH_CAUSE_RESOURCE;
 	case SC_REASON_HOME: return SH_CAUSE_HOME;
+	case SC_REASON_OVERRUN: return SH_CAUSE_CQ;
 	case SC_REASON_PEER_APPLICATION: return SH_CAUSE_PEER_APPLICATION;
 	case SC_REASONS: break;
 	}

@@ -10,14 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TALKS = 20, LINE = 64, OTHERS = 4 };
+enum { TALKS = 20, LINE = 64 };
 
 struct options opt = { .port = 18515, .timeout = 14, .dev = "mlx5_0" };
 
 static struct nic nic;
 static struct conn *conns; /* opt.qps of them */
-static struct ibv_cq *small;
-static struct conn other[OTHERS];
 
 /* ---- errors of a program --------------------------------------------------------------------- */
 
@@ -76,32 +74,57 @@ static void err_await(struct conn *c)
 	say("STATUS %d", wc.status);
 }
 
-/* More completions than the queue holds, as nobody polls it. */
-static void overrun_make(void)
+/* ---- a queue that nobody polls --------------------------------------------------------------- */
+
+enum { DEEP = 1800 };
+
+static struct conn deep;
+
+static void deep_recv(uint64_t number)
+{
+	struct ibv_sge sge = { (uintptr_t)deep.mem + AREA, 64, deep.mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = number, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	must_zero(ibv_post_recv(deep.qp, &wr, &bad), "ibv_post_recv");
+}
+
+static void deep_make(void)
 {
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
-					 .cap = { .max_send_wr = 512, .max_send_sge = 1 } };
+					 .cap = { .max_send_wr = DEEP,
+						  .max_recv_wr = DEEP,
+						  .max_send_sge = 1,
+						  .max_recv_sge = 1 } };
 
-	small = ibv_create_cq(nic.ctx, 15, NULL, NULL, 0);
-	must(small, "ibv_create_cq");
-	conn_make(&other[0], &nic);
-	must_zero(ibv_destroy_qp(other[0].qp), "ibv_destroy_qp");
-	init.send_cq = init.recv_cq = small;
-	other[0].qp = ibv_create_qp(nic.pd, &init);
-	must(other[0].qp, "ibv_create_qp");
-	conn_connect_bare(&other[0]);
+	conn_make(&deep, &nic);
+	must_zero(ibv_destroy_qp(deep.qp), "ibv_destroy_qp");
+	must_zero(ibv_destroy_cq(deep.cq), "ibv_destroy_cq");
+	deep.cq = ibv_create_cq(nic.ctx, 2 * DEEP + 8, NULL, NULL, 0);
+	must(deep.cq, "ibv_create_cq");
+	init.send_cq = init.recv_cq = deep.cq;
+	deep.qp = ibv_create_qp(nic.pd, &init);
+	must(deep.qp, "ibv_create_qp");
+	conn_swap(&deep);
+	for (uint64_t i = 0; opt.server && i < DEEP; i++)
+		deep_recv(i);
+	conn_to_rts_alone(&deep);
+	meet();
 	say("MADE");
 }
 
-static void overrun(void)
+/* The client sends; the server lets its completions lie. */
+static void deep_send(int n)
 {
-	for (int i = 0; i < 400; i++) {
-		struct ibv_sge sge;
-		struct ibv_send_wr wr = wr_make(&other[0], &sge, IBV_WR_RDMA_WRITE);
+	struct ibv_wc wc = { 0 };
+	struct ibv_sge sge;
 
-		post(&other[0], &wr);
+	for (int i = 0; i < n && !wc.status; i++) {
+		struct ibv_send_wr wr = wr_make(&deep, &sge, IBV_WR_SEND);
+
+		post(&deep, &wr);
+		conn_poll(&deep, &wc);
 	}
-	say("OVERRUN");
+	say("SENT %d", wc.status);
 }
 
 /* ---- words ---------------------------------------------------------------------------------- */
@@ -152,10 +175,10 @@ static void obey(char *word)
 		work();
 	else if (!strcmp(word, "done"))
 		done();
-	else if (!strcmp(word, "small"))
-		overrun_make();
-	else if (!strcmp(word, "overrun"))
-		overrun();
+	else if (!strcmp(word, "deep"))
+		deep_make();
+	else if (!strcmp(word, "send"))
+		deep_send(atoi(argument));
 	else
 		must(false, word);
 }
