@@ -33,6 +33,7 @@
 #include "shiftlib/conn/told/stats.h"
 #include "shiftlib/conn/turn.h"
 #include "shiftlib/conn/watch/degraded.h"
+#include "shiftlib/conn/watch/blame.h"
 #include "shiftlib/conn/watch/detector.h"
 #include "shiftlib/conn/watch/gray.h"
 #include "shiftlib/conn/watch/look.h"
@@ -71,6 +72,7 @@ static const struct sh_module *const process_modules[] = {
 	&sh_setup_module,    /* waiting work begins */
 	&sh_nics_module,
 	&sh_detector_module,
+	&sh_blame_module,
 	&sh_hold_module, /* NICs that were just found to hang */
 	&sh_gray_module,
 	&sh_turns_module,

@@ -71,8 +71,9 @@ static int status_options_parse(int argc, char **argv, struct status_options *op
 
 static void status_nic_words(const json_t *nic, char *out, size_t size)
 {
-	static const char *const flags[] = { "drained", "port_down", "sick", "fatal" };
-	static const char *const words[] = { "drained", "port down", "sick", "fatal" };
+	static const char *const flags[] = { "drained", "port_down", "sick", "fatal", "silent" };
+	static const char *const words[] = { "drained", "port down", "sick", "fatal",
+					     "silent: no peer answers over it" };
 	size_t used = (size_t)snprintf(out, size, "%s", ctl_text(nic, "state"));
 
 	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags) && used < size; i++)

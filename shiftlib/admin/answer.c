@@ -17,6 +17,7 @@
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/meet/intro.h"
 #include "shiftlib/conn/paths.h"
+#include "shiftlib/conn/watch/blame.h"
 #include "shiftlib/conn/watch/degraded.h"
 #include "shiftlib/conn/watch/gray.h"
 #include "shiftlib/conn/watch/slow.h"
@@ -320,6 +321,7 @@ static void status_nic(struct sh_json *json, const struct sh_nic *nic) SH_LOCKED
 		      sh_nic_state_name(nic->state), admin_bool(nic->port_down),
 		      admin_bool(nic->sick), admin_bool(nic->fatal), admin_bool(nic->drained));
 	status_string(json, "engine", sh_nic_engine(nic) ? sh_nic_engine(nic)->name : NULL);
+	sh_json_print(json, ", \"silent\": %s", admin_bool(sh_blame_is(nic)));
 	status_string(json, "why", nic->why);
 	status_string(json, "exact", exact);
 	status_string(json, "exact_why", exact_why);

@@ -6,6 +6,7 @@
 #include "shiftlib/admin/names.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/watch/blame.h"
 #include "shiftlib/conn/watch/degraded.h"
 #include "shiftlib/conn/watch/gray.h"
 #include "shiftlib/control/version.h"
@@ -289,6 +290,8 @@ static const char *metrics_nic_state(const struct sh_nic *nic)
 		return "sick";
 	if (nic->port_down || nic->link_lost)
 		return "port-down";
+	if (sh_blame_is(nic))
+		return "silent";
 	return nic->drained ? "drained" : "up";
 }
 

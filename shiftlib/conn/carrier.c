@@ -158,6 +158,11 @@ bool sh_carrier_unseen(const struct sh_qp *qp, const struct sh_carrier *carrier)
 	return cq_overran(qp->scq, carrier->scq) || cq_overran(qp->rcq, carrier->rcq);
 }
 
+bool sh_carriers_unseen(const struct sh_qp *qp)
+{
+	return sh_carrier_unseen(qp, qp->active) || sh_carrier_unseen(qp, qp->receiving);
+}
+
 /*
  * The slot is free; what it held is the caller's to destroy. The engine has forgotten it, or
  * does.

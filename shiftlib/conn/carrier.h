@@ -90,6 +90,8 @@ void sh_carrier_link_mark(struct sh_carrier *carrier) SH_LOCKED;
 bool sh_carrier_dead(const struct sh_carrier *carrier); /* nothing it says or does can be trusted */
 /* A completion queue of it overran: of what completes there nobody will ever know. */
 bool sh_carrier_unseen(const struct sh_qp *qp, const struct sh_carrier *carrier);
+/* The same of those in use. Flushes may have come there, too: not the NIC's fault. */
+bool sh_carriers_unseen(const struct sh_qp *qp);
 /*
  * Counts a carrier that the peer may send to: while it is there, memory is not deregistered
  * behind it (replica/late.h).

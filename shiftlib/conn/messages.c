@@ -38,10 +38,9 @@ void sh_messages_send_standby(struct sh_qp *qp, const struct sc_msg_standby *sta
  */
 static enum sc_reason message_reason(const struct sh_qp *qp, const struct sc_msg_state *state)
 {
-	bool lost = sh_carrier_unseen(qp, qp->active) || sh_carrier_unseen(qp, qp->receiving);
-
-	return lost && state->reason == SC_REASON_DEVICE ? SC_REASON_OVERRUN
-							 : (enum sc_reason)state->reason;
+	return sh_carriers_unseen(qp) && state->reason == SC_REASON_DEVICE
+		       ? SC_REASON_OVERRUN
+		       : (enum sc_reason)state->reason;
 }
 
 /* Sends STATE over every live path: whichever died, another one carries it. */

@@ -239,8 +239,7 @@ static int move_settle(struct sh_qp *qp, struct sh_carrier *to, const struct sc_
 /* A count that lacks what was acknowledged is no NIC's fault where a queue overran. */
 static enum sc_reason move_blame(const struct sh_qp *qp, enum sc_reason reason) SH_LOCKED
 {
-	bool overran = qp->error.peer_overran || sh_carrier_unseen(qp, qp->active) ||
-		       sh_carrier_unseen(qp, qp->receiving);
+	bool overran = qp->error.peer_overran || sh_carriers_unseen(qp);
 
 	return reason == SC_REASON_MISCOUNT && overran ? SC_REASON_OVERRUN : reason;
 }
@@ -448,13 +447,11 @@ static bool move_erred(const struct sh_qp *qp, enum sc_reason reason,
 
 static void move_fail_say(const struct sh_qp *qp, enum sc_reason reason)
 {
-	if (reason == SC_REASON_PEER_APPLICATION)
-		sh_log(SH_LOG_INFO, "QP 0x%06x ends as on stock: %s", qp->qp->qp_num,
-		       sc_reason_text(reason));
-	else
-		sh_log(SH_LOG_WARN,
-		       "QP 0x%06x could not be moved, the application gets its errors: %s",
-		       qp->qp->qp_num, sc_reason_text(reason));
+	bool own = reason == SC_REASON_PEER_APPLICATION;
+
+	sh_log(SH_LOG_INFO, "QP 0x%06x %s: %s", qp->qp->qp_num,
+	       own ? "ends as on stock" : "could not be moved, the application gets its errors",
+	       sc_reason_text(reason));
 }
 
 void sh_move_fail(struct sh_qp *qp, enum sc_reason reason)

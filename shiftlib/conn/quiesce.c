@@ -324,12 +324,6 @@ static bool quiesce_final(const struct sh_qp *qp, const struct sp_flushed *flush
 	       (sh_quiesce_over(qp, rx) || (flushed->rq && rx_shown));
 }
 
-/* Flush completions may have come, and nobody will ever know: not the NIC's fault. */
-static bool quiesce_unseen(const struct sh_qp *qp)
-{
-	return sh_carrier_unseen(qp, qp->active) || sh_carrier_unseen(qp, qp->receiving);
-}
-
 /*
  * The clock of a command starts with it: in line before it are those of all queue pairs. But
  * one that hangs speaks for all behind it.
@@ -410,7 +404,7 @@ static void quiesce_ended(struct sh_qp *qp, const struct sp_flushed *flushed, bo
 				  .recv_count = flushed->recv_count,
 				  .epoch = qp->quiesce.epoch };
 	struct sh_nic *blamed[SH_MAX_CARRIERS];
-	int n = final || quiesce_unseen(qp) ? 0 : quiesce_blamed(qp, flushed, blamed);
+	int n = final || sh_carriers_unseen(qp) ? 0 : quiesce_blamed(qp, flushed, blamed);
 
 	/* its provider read the state word until now */
 	if (final && sp_has(qp->ctx->dev, SP_OWN_STATE_WORD))
@@ -435,7 +429,8 @@ static void quiesce_poll_later(struct sh_qp *qp, uint64_t now)
 static bool quiesce_hopeless(const struct sh_qp *qp)
 {
 	return (sh_carrier_dead(qp->active) && qp->active->nic->fatal) ||
-	       (sh_carrier_dead(qp->receiving) && qp->receiving->nic->fatal) || quiesce_unseen(qp);
+	       (sh_carrier_dead(qp->receiving) && qp->receiving->nic->fatal) ||
+	       sh_carriers_unseen(qp);
 }
 
 /* A process that did not run has no business with clocks. */

@@ -3,11 +3,16 @@
 #include <stdio.h>
 #include <string.h>
 #include "shiftlib/base/date.h"
+#include "shiftlib/base/gid.h"
 #include "shiftlib/report/event.h"
 #include "shiftlib/report/on_event.h"
 #include "shiftlib/base/log.h"
 #include "shiftlib/report/metrics.h"
 #include "shiftlib/base/util.h"
+
+/* so many events of one cause, within that time of each other, have a line at level warn */
+#define EVENT_SAME    2
+#define EVENT_SAME_NS SH_NS_PER_S
 
 static struct {
 	uint64_t last;			      /* number */
@@ -16,19 +21,45 @@ static struct {
 
 /* ---- who wants to know ---------------------------------------------------------------------- */
 
+/* What an operator is told by default: one line for all connections that it concerns. */
+static bool event_is_news(const struct sh_event *event)
+{
+	return event->kind == SH_EVENT_SWITCH || event->kind == SH_EVENT_RETURN ||
+	       event->kind == SH_EVENT_FAILED || event->kind == SH_EVENT_ENDED;
+}
+
+/*
+ * The level of its line. A fault that concerns many peers is an event for each: the first of them
+ * are told, and the rest at level info.
+ */
+static enum sh_log_level event_level(const struct sh_event *event)
+{
+	static struct sh_event last;
+	static uint32_t n;
+
+	if (!event_is_news(event))
+		return SH_LOG_INFO;
+	if (event->kind != last.kind || event->cause != last.cause ||
+	    strcmp(event->from, last.from) || event->at_ns > last.at_ns + EVENT_SAME_NS)
+		n = 0;
+	last = *event;
+	return n++ < EVENT_SAME ? SH_LOG_WARN : SH_LOG_INFO;
+}
+
 static void event_log(const struct sh_event *event)
 {
+	enum sh_log_level level = event_level(event);
 	struct sh_json fields = { 0 };
-	char text[512];
+	char text[768];
 
-	if (!sh_log_enabled(SH_LOG_INFO))
+	if (!sh_log_enabled(level))
 		return;
 	sh_event_text(event, text, sizeof(text));
 	if (sh_log_json()) {
 		sh_json_print(&fields, "\"event\": ");
 		sh_event_json(&fields, event);
 	}
-	sh_log_fields(SH_LOG_INFO, fields.failed ? NULL : fields.text, "event %llu: %s",
+	sh_log_fields(level, fields.failed ? NULL : fields.text, "event %llu: %s",
 		      (unsigned long long)event->number, text);
 	sh_json_free(&fields);
 }
@@ -95,6 +126,12 @@ static void event_json_peer(struct sh_json *json, const struct sh_event *event)
 		sh_json_print(json, ", \"peer_to\": %u", event->peer_to);
 }
 
+static void event_json_qp(struct sh_json *json, const struct sh_event *event)
+{
+	if (event->qpn)
+		sh_json_print(json, ", \"qpn\": %u, \"peer_qpn\": %u", event->qpn, event->peer_qpn);
+}
+
 static bool event_has_times(const struct sh_event *event)
 {
 	return event->kind == SH_EVENT_SWITCH || event->kind == SH_EVENT_RETURN ||
@@ -147,6 +184,7 @@ void sh_event_json(struct sh_json *json, const struct sh_event *event)
 	event_json_string(json, "to", event->to);
 	event_json_peer(json, event);
 	event_json_number(json, "qps", event->qps);
+	event_json_qp(json, event);
 	if (event_has_times(event))
 		event_json_times(json, event);
 	if (sh_event_has_share(event))
@@ -162,7 +200,9 @@ static double event_ms(uint64_t ns)
 static void event_text_times(const struct sh_event *event, char *out, size_t size)
 {
 	if (event->kind == SH_EVENT_FAILED)
-		snprintf(out, size, ", %.1f ms after the decision, %llu requests of unknown fate",
+		snprintf(out, size,
+			 ", could not be moved and got errors %.1f ms after the decision, %llu "
+			 "requests of unknown fate",
 			 event_ms(event->switch_ns), (unsigned long long)event->unknown);
 	else
 		snprintf(out, size,
@@ -185,12 +225,31 @@ static void event_text_share(const struct sh_event *event, char *out, size_t siz
 			 event->left % 1000, date);
 }
 
+/* ", 2 connections to 10.0.0.2 (its NIC 0 -> 1), the first QP 0x000040 to QP 0x000041" */
+static void event_text_ends(const struct sh_event *event, char *out, size_t size)
+{
+	char gid[SH_GID_TEXT], to[16] = "", peer[SH_GID_TEXT + 48] = "", qp[64] = "";
+
+	if (!event->qps)
+		return;
+	if (event->peer_known) {
+		sh_gid_text(event->peer_gid, gid);
+		if (*event->to && event->peer_to != event->peer_from)
+			snprintf(to, sizeof(to), " -> %u", event->peer_to);
+		snprintf(peer, sizeof(peer), " to %s (its NIC %u%s)", gid, event->peer_from, to);
+	}
+	if (event->qpn)
+		snprintf(qp, sizeof(qp), ", %sQP 0x%06x to QP 0x%06x",
+			 event->qps > 1 ? "the first " : "", event->qpn, event->peer_qpn);
+	snprintf(out, size, ", %u connection%s%s%s", event->qps, event->qps > 1 ? "s" : "", peer,
+		 qp);
+}
+
 void sh_event_text(const struct sh_event *event, char *out, size_t size)
 {
-	char qps[48] = "", nics[2 * SH_EVENT_NIC + 16] = "", times[256] = "";
+	char qps[256] = "", nics[2 * SH_EVENT_NIC + 16] = "", times[256] = "";
 
-	if (event->qps)
-		snprintf(qps, sizeof(qps), ", %u connections", event->qps);
+	event_text_ends(event, qps, sizeof(qps));
 	if (*event->from && *event->to)
 		snprintf(nics, sizeof(nics), " %s -> %s", event->from, event->to);
 	else if (*event->from)

@@ -109,6 +109,7 @@ struct sh_event {
 	uint8_t peer_from, peer_to;		   /* NICs of the peer, by their place there */
 	uint8_t peer_gid[16];			   /* of peer_from */
 	uint32_t qps;				   /* connections that it is about */
+	uint32_t qpn, peer_qpn;			   /* the first of them, at both ends; 0: none */
 	uint64_t detect_ns, switch_ns;		   /* see above; of FAILED: until the errors */
 	uint64_t decided_ns;			   /* CLOCK_MONOTONIC */
 	uint64_t resent, resent_bytes;		   /* requests sent again, and their data */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""What an operator is told, the first time: who broke, where, and what to do. Each case makes a situation, and reads
-the log, `shiftctl status`, `events` and the counters of both hosts.
+"""What an operator is told, the first time: who broke, where, and what to do. Each case makes a
+situation, and reads the log, `shiftctl status`, `events` and the counters of both hosts.
 
   truth.py --build DIR [CASE...]
 """
@@ -11,27 +11,34 @@ import re
 import socket
 import sys
 
-from shiftlab.lab import Shift, cases_main, free_port, wait_for
+from shiftlab.lab import PATIENT, Shift, cases_main, free_port, wait_for
 from shiftlab.perftest import SOON, Failed
 
 HOSTS = ("h0", "h1")
 
 
 class Ends:
-    """Two ends of truth, protected: server on h0, client on h1."""
+    """Ends of truth, protected: a server on h0, and a client on h1, or more on the next hosts."""
 
-    def __init__(self, lab, qps=1, protected=True, client="h1", **settings):
-        self.lab, self.qps = lab, qps
-        self.shift = Shift(**{"log": "info", "backup": "pair", **SOON, **settings})
+    def __init__(self, lab, qps=1, peers=1, log="info", **settings):
+        self.lab, self.qps, self.peers = lab, qps, peers
+        shift = Shift(**{"log": log, "backup": "pair", **SOON, **settings})
         argv = [os.path.join(lab.out, "bin", "truth"), "-p", free_port()]
         env = {"TRUTH_QPS": str(qps)}
-        self.server = lab.start("h0", argv + ["-s"], "server", self.shift, env=env, stdin=True)
-        self.client = lab.start(client, argv, "client", self.shift, env=env, stdin=True)
-        self.both = (self.server, self.client)
+        self.server = lab.start("h0", argv + ["-s"], "server", shift, stdin=True,
+                                env={**env, "TRUTH_PEERS": str(peers)})
+        self.clients = [lab.start(f"h{1 + i}", argv, f"client{i or ''}", shift, env=env, stdin=True)
+                        for i in range(peers)]
+        self.client = self.clients[0]
+        self.both = (self.server, *self.clients)
         for p in self.both:
             self.said(p, "TALKED")
-            if protected:
-                wait_for(f"protection of {p.name}", lambda p=p: lab.protected(p) >= qps or not p.running(), 30)
+        for i in range(peers + 1):
+            self.await_protected(f"h{i}", qps * (peers if not i else 1))
+
+    def await_protected(self, host, n):
+        wait_for(f"{n} protected connections on {host}", lambda: sum(
+            q["level"] == "protected" for q in self.lab.connections(host)) >= n, 60)
 
     def said(self, p, word, n=1):
         """The n-th line that begins with this word."""
@@ -61,10 +68,12 @@ class Ends:
     def log(self, p, level=None):
         """The lines of SHIFT's log; of a level and above."""
         lines = self.lab.shift_log(p).splitlines()
-        return [line for line in lines if re.search(r" (warn|error): ", line)] if level == "warn" else lines
+        loud = [line for line in lines if re.search(r" (warn|error): ", line)]
+        return loud if level == "warn" else lines
 
     def events(self, host):
-        return [json.loads(line) for line in self.lab.shiftctl(host, "events", "--json", check=False).splitlines()]
+        text = self.lab.shiftctl(host, "events", "--json", check=False)
+        return [json.loads(line) for line in text.splitlines()]
 
     def event(self, host, kind, timeout=30):
         """The first event of a kind; the program must run yet."""
@@ -115,13 +124,20 @@ def program_err(how, client):
         ended = [ends.event(host, "ended") for host in HOSTS]
         must("causes", {e["cause"] for e in ended} == {"application", "peer-application"} or
              [e["cause"] for e in ended] == ["application", "application"], ended)
-        must("both ends are named", all(e["from"] == "mlx5_0" and e["qps"] == 1 for e in ended), ended)
+        must("both ends are named", all(
+            (e["from"], e["qps"]) == ("mlx5_0", 1) and e["qpn"] and e["peer_qpn"] and
+            e["peer_gid"] == f"::ffff:10.0.0.{there}" for e, there in zip(ended, (2, 1))), ended)
         for host, p in zip(HOSTS, ends.both):
-            must("no failure of SHIFT's", not [e for e in ends.events(host) if e["kind"] == "failed"], ends.events(host))
+            events = ends.events(host)
+            must("no failure of SHIFT's", not [e for e in events if e["kind"] == "failed"], events)
             must("no alert", not ends.failures(host), ends.failures(host))
             text = "\n".join(ends.log(p))
-            must("the log does not blame a path", "could not be moved" not in text and "cannot go on" not in text, text)
-            must("the log says whose error it is", re.search(r"QP 0x\w+ .*program", text), text)
+            must("the log does not blame a path",
+                 "could not be moved" not in text and "cannot go on" not in text, text)
+            loud = "\n".join(ends.log(p, "warn"))
+            must("the log says whose error it is, at both ends",
+                 re.search(r"ended mlx5_0 .* to 10\.0\.0\.\d \(its NIC 0\), QP 0x\w+ to QP 0x\w+"
+                           r".*program", loud), loud)
         ends.end()
     return case
 
@@ -134,23 +150,92 @@ def overrun(lab):
         p.say("deep")
     for p in ends.both:
         ends.said(p, "MADE")
-    for p in ends.both:
-        wait_for("protection", lambda p=p: lab.protected(p) == 2, 30)
+    for host in HOSTS:
+        ends.await_protected(host, 2)
     lab.fault("port-down", "h0/mlx5_0")
-    wait_for("moves", lambda: all(lab.shift_log(p).count("moved from mlx5_0 to mlx5_1") == 2 for p in ends.both), 30)
+    wait_for("moves", lambda: all(lab.shift_log(p).count("moved from mlx5_0 to mlx5_1") == 2
+                                  for p in ends.both), 30)
     ends.client.say("send 1700")
     ends.said(ends.client, "SENT")
     for host in HOSTS:
         failed = ends.event(host, "failed")
-        must("the cause", failed["cause"] == "cq-error" and "completion queue" in failed["why"], failed)
+        must("the cause", failed["cause"] == "cq-error" and
+             "completion queue" in failed["why"], failed)
     for p in ends.both:
         must("no NIC has died", "a NIC died" not in lab.shift_log(p), lab.shift_log(p))
 
 
+# ---- who is silent -------------------------------------------------------------------------------
+
+def cut(lab, nic):
+    for kind in ("lose-tx", "lose-rx"):
+        lab.fault(kind, nic)
+
+
+def silent_nic(lab):
+    """A NIC here loses everything, and two peers are there: it is this NIC."""
+    ends = Ends(lab, peers=2)
+    cut(lab, "h0/mlx5_0")
+    for p in ends.both:
+        p.say("work")
+    down = ends.event("h0", "nic-down")
+    must("the NIC", (down["from"], down["cause"]) == ("mlx5_0", "silence"), down)
+    nics = {n["name"]: n for n in ends.status("h0")["nics"]}
+    must("status", nics["mlx5_0"]["silent"] and not nics["mlx5_1"]["silent"], nics)
+    must("table", re.search(r"mlx5_0 +open, silent", ends.table("h0")), ends.table("h0"))
+    loud = "\n".join(ends.log(ends.server, "warn"))
+    must("the log", "mlx5_0: no peer answers over it" in loud and "the peer's NIC" not in loud,
+         loud)
+    for i in (1, 2):
+        switch = ends.event(f"h{i}", "switch")
+        must("the peer knows who it is", switch["peer_gid"] == "::ffff:10.0.0.1", switch)
+    lab.ctl("heal", "all")
+    up = ends.event("h0", "nic-up")
+    must("over", (up["from"], up["cause"]) == ("mlx5_0", "silence"), up)
+
+
+def silent_peer(lab):
+    """A NIC of one of two peers loses everything: not ours."""
+    ends = Ends(lab, peers=2)
+    cut(lab, "h1/mlx5_0")
+    for p in ends.both:
+        p.say("work")
+    switch = ends.event("h0", "switch")
+    must("the peer's NIC", (switch["peer_gid"], switch["qps"]) == ("::ffff:10.0.0.2", 1), switch)
+    text = "\n".join(ends.log(ends.server))
+    must("the log", "the peer's NIC 10.0.0.2 (its NIC 0) does not answer any more, and other "
+         "peers do" in text, text)
+    must("not this NIC", not [e for e in ends.events("h0") if e["kind"] == "nic-down"], text)
+
+
+# ---- one flap -----------------------------------------------------------------------------------
+
+def flap_lines(lab):
+    """By default a flap of many connections is a few lines, which name both ends."""
+    ends = Ends(lab, qps=200, log="warn", **{k: v for k, v in PATIENT.items() if k != "log"})
+    lab.fault("port-down", "h0/mlx5_0")
+    for host in HOSTS:
+        wait_for("moves", lambda host=host: sum(e["qps"] for e in ends.events(host)
+                                                if e["kind"] == "switch") == 200, 60)
+    lab.ctl("heal", "all")
+    for host in HOSTS:
+        wait_for("returns", lambda host=host: sum(e["qps"] for e in ends.events(host)
+                                                  if e["kind"] == "return") == 200, 60)
+    for p in ends.both:
+        lines = ends.log(p)
+        must("at most five lines", 2 <= len(lines) <= 5, *lines)
+        must("both ends", all(re.search(r" to 10\.\d\.0\.\d \(its NIC", line) for line in lines
+                              if "switch" in line or "return" in line), *lines)
+
+
 CASES = {
     "overrun": overrun,
+    "silent_nic": silent_nic,
+    "silent_peer": silent_peer,
+    "flap_lines": flap_lines,
     **{f"wrong_{how}": program_err(how, status) for how, status in
-       (("rkey", REM_ACCESS), ("lkey", LOC_PROT), ("bounds", REM_ACCESS), ("read", REM_ACCESS), ("length", REM_INV_REQ))},
+       (("rkey", REM_ACCESS), ("lkey", LOC_PROT), ("bounds", REM_ACCESS), ("read", REM_ACCESS),
+        ("length", REM_INV_REQ))},
 }
 
 
@@ -159,4 +244,4 @@ def run(lab, name):
 
 
 if __name__ == "__main__":
-    sys.exit(cases_main(CASES, run))
+    sys.exit(cases_main(CASES, run, hosts=3))

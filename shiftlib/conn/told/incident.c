@@ -102,6 +102,8 @@ static void incident_describe(struct sh_event *event, const struct sh_qp *qp,
 	event->kind = kind;
 	event->cause = cause;
 	incident_name(event->from, qp->active->nic);
+	event->qpn = qp->qp->qp_num;
+	event->peer_qpn = qp->app.attr.dest_qp_num;
 	incident_peer(event, qp, qp->active->path);
 }
 

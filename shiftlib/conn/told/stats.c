@@ -89,7 +89,7 @@ static void stats_settled(struct sh_qp *qp, const struct sh_carrier *to,
 	move->published = settled->published;
 	if (settled->delivered && !move->first_completion_ns)
 		move->first_completion_ns = now;
-	sh_log(SH_LOG_WARN,
+	sh_log(SH_LOG_INFO,
 	       "QP 0x%06x moved from %s to %s (%s): %u requests sent again, %u settled, %u that "
 	       "had waited",
 	       qp->qp->qp_num, move->from, move->to, move->reason, settled->resent,

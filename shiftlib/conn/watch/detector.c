@@ -17,6 +17,7 @@
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
+#include "shiftlib/conn/watch/blame.h"
 #include "shiftlib/conn/watch/detector.h"
 #include "shiftlib/conn/watch/gray.h"
 #include "shiftlib/control/control_qp.h"
@@ -206,9 +207,8 @@ static void detector_path_lost(struct sh_peer *peer, struct sh_peer_path *path,
 	struct sh_qp *qp;
 	uint32_t i;
 
-	sh_log(SH_LOG_WARN, "%s: the peer's NIC %u does not answer any more, another one does",
-	       path->nic->name, path->remote_nic);
 	sh_path_fall(&path->health, now);
+	sh_blame_lost(path);
 	sh_outbox_hold();
 	sh_paths_changed_peer(peer);
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
@@ -473,8 +473,10 @@ static uint64_t detector_peer(struct sh_peer *peer, uint64_t now) SH_LOCKED
 
 	for (i = 0; i < peer->n_paths; i++)
 		next = sh_earlier_ns(next, detector_path(peer, peer->paths[i], now, &changed));
-	if (changed)
+	if (changed) {
 		sh_paths_changed_peer(peer);
+		sh_blame_update();
+	}
 	detector_darkness(peer, now);
 	return next;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * truth: two ends that do what the runner says, a line for each word: talk, rest, wait for work, or err as
- * programs do. The runner makes the faults, and reads what SHIFT tells of them.
+ * truth: two ends that do what the runner says, a line for each word: they talk, wait for work, or
+ * err as programs do. The runner makes the faults, and reads what SHIFT tells of them.
  */
 #include "tests/lib/pair.h"
 
@@ -183,18 +183,26 @@ static void obey(char *word)
 		must(false, word);
 }
 
+static int number_of(const char *variable)
+{
+	const char *text = getenv(variable);
+
+	return text ? atoi(text) : 1;
+}
+
 int main(int argc, char **argv)
 {
 	char line[LINE];
-	const char *qps = getenv("TRUTH_QPS");
+	int peers = number_of("TRUTH_PEERS"), qps = number_of("TRUTH_QPS");
 
 	options_seeded(argc, argv);
-	opt.qps = qps ? atoi(qps) : 1;
+	opt.qps = peers * qps;
 	conns = calloc((size_t)opt.qps, sizeof(*conns));
 	must(conns, "memory");
-	line_open();
 	nic_open(&nic, opt.dev);
 	for (int i = 0; i < opt.qps; i++) {
+		if (i % qps == 0)
+			line_open(); /* to the next peer */
 		conn_make(&conns[i], &nic);
 		conn_connect(&conns[i]);
 	}

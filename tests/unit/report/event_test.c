@@ -141,6 +141,8 @@ static const struct sh_event sample = {
 	.peer_to = 3,
 	.peer_gid = { 0xfe, 0x80, [15] = 1 },
 	.qps = 1000,
+	.qpn = 0x40,
+	.peer_qpn = 0x41,
 	.detect_ns = 1500000,
 	.switch_ns = 2500000,
 	.decided_ns = 4000000000ull,
@@ -193,6 +195,8 @@ static void test_json(void **state)
 	is_number(root, "peer_from", 2);
 	is_number(root, "peer_to", 3);
 	is_number(root, "qps", 1000);
+	is_number(root, "qpn", 0x40);
+	is_number(root, "peer_qpn", 0x41);
 	is_number(root, "detect_ns", 1500000);
 	is_number(root, "switch_ns", 2500000);
 	is_number(root, "decided_ns", 4000000000);
@@ -269,8 +273,10 @@ static void test_text(void **state)
 
 	(void)state;
 	sh_event_text(&sample, text, sizeof(text));
-	assert_non_null(strstr(text, "switch mlx5_0 -> mlx5_1 (port-down), 1000 connections, "
-				     "detected in 1.5 ms, switched in 2.5 ms, 7 requests "));
+	assert_non_null(strstr(text,
+			       "switch mlx5_0 -> mlx5_1 (port-down), 1000 connections to "
+			       "fe80::1 (its NIC 2 -> 3), the first QP 0x000040 to QP "
+			       "0x000041, detected in 1.5 ms, switched in 2.5 ms, 7 requests "));
 	sh_event_text(&sample, little, sizeof(little));
 	assert_string_equal(little, "switch mlx5_0 -");
 }
