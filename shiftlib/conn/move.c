@@ -545,10 +545,7 @@ void sh_move_publish(struct sh_qp *qp, uint64_t now)
 		move_not_a_write(qp);
 		return;
 	}
-	/*
-	 * -EAGAIN: no place in the ring yet, which a peer without receives may keep full for
-	 * ever
-	 */
+	/* -EAGAIN: no place in the ring yet; a peer without receives may keep it full for ever */
 	if (ret == -EAGAIN)
 		qp->publish.since = 0;
 	else if (!qp->publish.since)
