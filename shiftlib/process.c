@@ -35,6 +35,7 @@
 #include "shiftlib/conn/watch/degraded.h"
 #include "shiftlib/conn/watch/blame.h"
 #include "shiftlib/conn/watch/detector.h"
+#include "shiftlib/conn/watch/stall.h"
 #include "shiftlib/conn/watch/gray.h"
 #include "shiftlib/conn/watch/look.h"
 #include "shiftlib/conn/wqelog/wqe_log.h"
@@ -73,6 +74,7 @@ static const struct sh_module *const process_modules[] = {
 	&sh_nics_module,
 	&sh_detector_module,
 	&sh_blame_module,
+	&sh_stalls_module,
 	&sh_hold_module, /* NICs that were just found to hang */
 	&sh_gray_module,
 	&sh_turns_module,
@@ -118,6 +120,7 @@ static const struct sh_conn_part *const process_parts[] = {
 	&sh_unknown_part,
 	&sh_rights_part,
 	&sh_detector_part,
+	&sh_stall_part,
 	&sh_srq_part, /* its last event comes behind the errors that the gate let through */
 	NULL
 };

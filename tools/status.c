@@ -181,23 +181,35 @@ static void status_held(const json_t *qp, char *out, size_t size)
 			 ctl_text(held, "nic"));
 }
 
+/* Says what it waits for, or nothing. */
+static void status_stalled(const json_t *qp, char *out, size_t size)
+{
+	const json_t *stalled = json_object_get(qp, "stalled");
+
+	out[0] = 0;
+	if (json_is_object(stalled))
+		snprintf(out, size, "; stalled for %lld s: %s", ctl_int(stalled, "ms") / MS_PER_S,
+			 ctl_text(stalled, "why"));
+}
+
 static void status_qp(FILE *out, const json_t *qp)
 {
 	bool moving = *ctl_text(qp, "move") && strcmp(ctl_text(qp, "move"), "NONE");
 	const char *wait = ctl_text(qp, "atomics_wait");
-	char standby[96], peer[96], held[160];
+	char standby[96], peer[96], held[160], stalled[160];
 
 	status_standby(qp, standby, sizeof(standby));
 	status_held(qp, held, sizeof(held));
+	status_stalled(qp, stalled, sizeof(stalled));
 	status_peer(qp, peer, sizeof(peer));
 	fprintf(out,
 		"  0x%06llx %-10s %-8s %-8s %4lld %5lld %-18s %-14s %-24s %5lld %6lld %7lld  "
-		"%s%s%s%s\n",
+		"%s%s%s%s%s\n",
 		ctl_int(qp, "qpn"), ctl_text(qp, "level"), ctl_text(qp, "default_nic"),
 		ctl_text(qp, "nic"), ctl_int(qp, "path"), ctl_int(qp, "epoch"), standby,
 		moving ? ctl_text(qp, "move") : ctl_text(qp, "send"), peer, ctl_int(qp, "moves"),
 		ctl_int(qp, "resubmitted"), ctl_int(qp, "settled"), ctl_text(qp, "why"), held,
-		*wait ? "; its atomics wait: " : "", wait);
+		stalled, *wait ? "; its atomics wait: " : "", wait);
 }
 
 static void status_qps(FILE *out, const json_t *answer)
@@ -235,10 +247,12 @@ static void status_levels(FILE *out, const json_t *answer)
 {
 	static const char *const levels[] = { "protected", "driven", "foreign" };
 	enum { LEVELS = sizeof(levels) / sizeof(*levels) };
-	size_t i, n[LEVELS] = { 0 };
+	size_t i, stalled = 0, n[LEVELS] = { 0 };
 	const char *comma = ": ";
 	json_t *qp;
 
+	json_array_foreach(json_object_get(answer, "qps"), i, qp) stalled +=
+		json_is_object(json_object_get(qp, "stalled"));
 	json_array_foreach(json_object_get(answer, "qps"), i, qp) for (int k = 0; k < LEVELS; k++)
 		n[k] += !strcmp(ctl_text(qp, "level"), levels[k]);
 	fprintf(out, "  %zu queue pairs", json_array_size(json_object_get(answer, "qps")));
@@ -248,6 +262,8 @@ static void status_levels(FILE *out, const json_t *answer)
 		fprintf(out, "%s%zu %s", comma, n[k], levels[k]);
 		comma = ", ";
 	}
+	if (stalled)
+		fprintf(out, "%s%zu stalled", comma, stalled);
 	fputc('\n', out);
 }
 

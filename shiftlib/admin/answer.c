@@ -11,6 +11,7 @@
 #include "kvclient/kv.h"
 #include "shiftlib/admin/admin.h"
 #include "shiftlib/admin/names.h"
+#include "shiftlib/admin/waits.h"
 #include "shiftlib/base/date.h"
 #include "shiftlib/conn/atomics/home.h"
 #include "shiftlib/conn/conn.h"
@@ -22,6 +23,7 @@
 #include "shiftlib/conn/watch/gray.h"
 #include "shiftlib/conn/watch/slow.h"
 #include "shiftlib/conn/watch/slow_path.h"
+#include "shiftlib/conn/watch/stall.h"
 #include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/control/version.h"
 #include "shiftlib/replica/context.h"
@@ -55,6 +57,8 @@ struct status_qp {
 	const char *log, *log_why;
 	bool atomics_alone;
 	struct sh_held_path held; /* nic NULL: none */
+	const struct sh_stall_why *stall;
+	uint64_t stalled_ns;
 };
 
 struct admin_status {
@@ -141,6 +145,8 @@ static void status_fill(struct status_qp *out, struct sh_qp *qp) SH_LOCKED
 	if (!sh_paths_held(qp, &out->held))
 		out->held.nic = NULL;
 	out->log = sh_wqe_log_state(qp, &out->log_why);
+	out->stall = sh_stall_of(qp, &out->stalled_ns);
+	out->stalled_ns = sh_now_ns() - out->stalled_ns;
 	status_fill_peer(out, qp);
 }
 
@@ -164,19 +170,6 @@ static void status_standby(struct sh_json *json, const struct status_qp *qp)
 		      qp->standby_epoch, qp->standby_path, sc_standby_phase_name(qp->standby),
 		      sc_standby_phase_name(qp->standby_peer));
 	status_string(json, "nic", qp->standby_nic);
-	sh_json_print(json, "}");
-}
-
-/* The better NIC to which it does not return yet. */
-static void status_held(struct sh_json *json, const struct sh_held_path *held)
-{
-	if (!held->nic) {
-		sh_json_text(json, ", \"held\": null");
-		return;
-	}
-	sh_json_print(json, ", \"held\": {\"falls\": %u, \"left_ms\": %llu", held->falls,
-		      (unsigned long long)(held->left_ns / SH_NS_PER_MS));
-	status_string(json, "nic", held->nic->name);
 	sh_json_print(json, "}");
 }
 
@@ -207,7 +200,8 @@ static void status_connection(struct sh_json *json, const struct status_qp *qp)
 		      sc_move_phase_name(qp->move), sc_switch_phase_name(qp->ordered),
 		      sc_reason_name(qp->reason), qp->epoch, qp->path);
 	status_standby(json, qp);
-	status_held(json, &qp->held);
+	admin_held(json, &qp->held);
+	admin_stalled(json, qp->stall, qp->stalled_ns);
 	/* Bit k is path k. */
 	sh_json_print(json,
 		      ", \"paths\": {\"up\": %u, \"steady\": %u, \"drained\": %u}, "

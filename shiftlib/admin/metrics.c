@@ -9,6 +9,7 @@
 #include "shiftlib/conn/watch/blame.h"
 #include "shiftlib/conn/watch/degraded.h"
 #include "shiftlib/conn/watch/gray.h"
+#include "shiftlib/conn/watch/stall.h"
 #include "shiftlib/control/version.h"
 #include "shiftlib/report/metrics.h"
 
@@ -205,6 +206,31 @@ static void metrics_groups(struct sh_json *json) SH_LOCKED
 	sh_json_print(json, "]");
 }
 
+/* Connections that wait, by what they wait for. */
+static void metrics_stalled(struct sh_json *json) SH_LOCKED
+{
+	uint32_t n[SH_CAUSES] = { 0 }, i;
+	const struct sh_stall_why *why;
+	const char *comma = "";
+	uint64_t since;
+	struct sh_qp *qp;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
+		why = sh_stall_of(qp, &since);
+		if (why)
+			n[why->cause]++;
+	}
+	sh_json_print(json, ",\n\"stalled\": {");
+	for (i = 0; i < SH_CAUSES; i++) {
+		if (!n[i])
+			continue;
+		sh_json_print(json, "%s\"%s\": %u", comma,
+			      sh_event_cause_name((enum sh_event_cause)i), n[i]);
+		comma = ", ";
+	}
+	sh_json_print(json, "}");
+}
+
 static void pair_count(struct pair_now now[SC_MAX_PATHS], const struct sh_qp *qp)
 {
 	const struct sc_conn *core = &qp->core;
@@ -358,6 +384,7 @@ void admin_answer_metrics(struct sh_json *json)
 	metrics_pairs(json);
 	metrics_degraded(json);
 	metrics_groups(json);
+	metrics_stalled(json);
 	metrics_failed(json);
 	metrics_ways(json);
 	sh_json_print(json, "}\n");

@@ -69,6 +69,8 @@ static const char *level_no_path(const struct sh_qp *qp) SH_LOCKED
 	const char *why = SH_PARTS_ASK(step.why, qp);
 	uint32_t k;
 
+	if (qp->active->path && qp->ctx->n_paths == 2)
+		return "it runs on its backup, and there is no third NIC";
 	for (k = 0; k < qp->ctx->n_paths && !why; k++) {
 		if (k == qp->active->path || qp->ctx->path[k]->state != SH_NIC_OPEN)
 			continue;
@@ -115,4 +117,13 @@ void sh_level_report(struct sh_qp *qp, const struct sc_action *action)
 		sh_level_set(qp, SH_DRIVEN, "it moved, and its next standby is not ready");
 	else
 		sh_level_set(qp, SH_DRIVEN, level_reason(qp, action->reason));
+}
+
+void sh_level_again(struct sh_qp *qp)
+{
+	struct sc_action report = { .type = SC_ACT_REPORT,
+				    .path = qp->core.standby.path,
+				    .reason = qp->core.reason };
+
+	sh_level_report(qp, &report);
 }

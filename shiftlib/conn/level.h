@@ -17,6 +17,8 @@ void sh_level_set(struct sh_qp *qp, enum sh_level level, const char *why) SH_LOC
 const char *sh_level_why(const struct sh_qp *qp) SH_LOCKED;
 /* The core's action. */
 void sh_level_report(struct sh_qp *qp, const struct sc_action *action) SH_LOCKED;
+/* Sets the level anew by the state of the core, when what a part has said of it is over. */
+void sh_level_again(struct sh_qp *qp) SH_LOCKED;
 /* Said of each before it is anything else: no news, and not worth a line in the caller's thread. */
 extern const char sh_level_looking[];
 /*

@@ -127,6 +127,7 @@ struct sh_qp {
 	struct { /* state of parts */
 		struct sh_intro intro;
 		struct sh_qp_detector detector;
+		struct sh_qp_stall stall;
 		struct sh_loopback loopback;
 		struct sh_qp_stats stats;
 		struct sh_qp_incident incident;

@@ -60,6 +60,9 @@ enum sh_event_kind {
 	SH_EVENT_WHOLE, /* no connection does any more */
 	/* Connections ended by an error that is a program's, or that SHIFT had no part in. */
 	SH_EVENT_ENDED,
+	/* Work or a move of connections has not gone on for a second; why: what they wait for. */
+	SH_EVENT_STALLED,
+	SH_EVENT_FLOWING, /* they go on */
 	SH_EVENT_KINDS,
 };
 
@@ -92,6 +95,8 @@ enum sh_event_cause {
 	SH_CAUSE_APPLICATION, /* the application did something that cannot be protected */
 	SH_CAUSE_HOME,	      /* atomics waited for a NIC of the peer that runs all of them */
 	SH_CAUSE_PEER_APPLICATION, /* a program's own error, met at the other end */
+	SH_CAUSE_PAUSED,	   /* the port sends nothing */
+	SH_CAUSE_NO_PROGRESS,	   /* all answers, and the work does not */
 	SH_CAUSES,
 };
 

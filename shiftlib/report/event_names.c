@@ -15,6 +15,7 @@ const char *sh_event_kind_name(enum sh_event_kind kind)
 		[SH_EVENT_KV_BACK] = "kv-back",	    [SH_EVENT_GRAY] = "gray",
 		[SH_EVENT_GRAY_OVER] = "gray-over", [SH_EVENT_DEGRADED] = "degraded",
 		[SH_EVENT_WHOLE] = "whole",	    [SH_EVENT_ENDED] = "ended",
+		[SH_EVENT_STALLED] = "stalled",	    [SH_EVENT_FLOWING] = "flowing",
 	};
 
 	return kind < SH_EVENT_KINDS ? names[kind] : "unknown";
@@ -51,6 +52,8 @@ const char *sh_event_cause_name(enum sh_event_cause cause)
 		[SH_CAUSE_APPLICATION] = "application",
 		[SH_CAUSE_HOME] = "atomics-wait",
 		[SH_CAUSE_PEER_APPLICATION] = "peer-application",
+		[SH_CAUSE_PAUSED] = "paused",
+		[SH_CAUSE_NO_PROGRESS] = "no-progress",
 	};
 
 	return cause < SH_CAUSES ? names[cause] : "unknown";

@@ -208,6 +208,71 @@ def silent_peer(lab):
     must("not this NIC", not [e for e in ends.events("h0") if e["kind"] == "nic-down"], text)
 
 
+# ---- nothing passes -----------------------------------------------------------------------------
+
+def both_down(lab, work):
+    """Both ports of a host are down: nothing is left, and nobody is called protected."""
+    ends = Ends(lab, qps=2)
+    for i in range(2):
+        lab.fault("port-down", f"h0/mlx5_{i}")
+    for p in ends.both if work else ():
+        p.say("work")
+    for host in HOSTS:
+        stalled = ends.event(host, "stalled")
+        must("what it waits for", stalled["qps"] == 2 and stalled["cause"] in (
+            "no-standby", "silence") and stalled["qpn"], stalled)
+        status = ends.status(host)
+        must("nobody is protected", all(
+            q["level"] == "driven" and q["stalled"] and q["stalled"]["why"] == stalled["why"]
+            for q in status["qps"]), status)
+        must("the table", "2 stalled" in ends.table(host), ends.table(host))
+        metrics = json.loads(ends.ask(host, b"metrics\n"))
+        must("the metric", metrics["stalled"] == {stalled["cause"]: 2}, metrics)
+        wait_for("nothing is left", lambda host=host: [
+            e for e in ends.events(host) if e["kind"] == "degraded" and not e["bandwidth_left"]])
+    lab.ctl("heal", "all")
+    for host in HOSTS:
+        ends.event(host, "flowing")
+        ends.event(host, "whole")
+        must("all goes on", not [q for q in ends.status(host)["qps"] if q["stalled"]], host)
+    ends.end()
+
+
+def paused(lab):
+    """PFC holds the port's traffic for a while: told, and nothing is moved."""
+    ends = Ends(lab)
+    lab.fault("pause", "h0/mlx5_0")
+    lab.fault("pause", "h0/mlx5_1")
+    ends.server.say("work")
+    stalled = ends.event("h0", "stalled")
+    must("the reason", stalled["cause"] == "no-progress" and "PFC" in stalled["why"], stalled)
+    lab.ctl("heal", "all")
+    ends.event("h0", "flowing")
+    ends.server.say("done")
+    must("done", ends.said(ends.server, "DONE") == "0", ends.server.tail())
+    ends.end()
+
+
+def no_receive(lab):
+    """The receiver posts nothing: the fabric is well, and is said to be."""
+    ends = Ends(lab)
+    ends.server.say("rnr")
+    stalled = ends.event("h0", "stalled")
+    must("the reason", stalled["cause"] == "no-progress" and "RNR" in stalled["why"], stalled)
+    must("no move", not [e for e in ends.events("h0") if e["kind"] == "switch"], ends.events("h0"))
+    must("protected all the while", ends.status("h0")["qps"][0]["level"] == "protected")
+
+
+def third_nic(lab):
+    """On its backup, without a third NIC: said so, and not that no path answers."""
+    ends = Ends(lab)
+    lab.fault("cable-down", "h0/mlx5_0")
+    for host in HOSTS:
+        ends.event(host, "switch")
+        wait_for("the reason", lambda host=host: "it runs on its backup, and there is no third NIC"
+                 in ends.table(host), 30)
+
+
 # ---- one flap -----------------------------------------------------------------------------------
 
 def flap_lines(lab):
@@ -233,6 +298,11 @@ CASES = {
     "silent_nic": silent_nic,
     "silent_peer": silent_peer,
     "flap_lines": flap_lines,
+    "both_down_idle": lambda lab: both_down(lab, False),
+    "both_down_busy": lambda lab: both_down(lab, True),
+    "paused": paused,
+    "no_receive": no_receive,
+    "third_nic": third_nic,
     **{f"wrong_{how}": program_err(how, status) for how, status in
        (("rkey", REM_ACCESS), ("lkey", LOC_PROT), ("bounds", REM_ACCESS), ("read", REM_ACCESS),
         ("length", REM_INV_REQ))},

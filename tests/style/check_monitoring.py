@@ -27,7 +27,7 @@ SKIPPED = 77
 NOT_SHOWN = {"shift_nic_gray", "shift_degraded_seconds_total", "shift_process_bandwidth_left",
              "shift_atomics_by_word_total", "shift_exporter_start_time_seconds", "shift_exporter_refused_directories",
              "shift_exporter_dropped_series_total", "shift_processes_ended_total", "shift_switched_connections_total",
-             "shift_unreached_processes"}
+             "shift_stalled_connections", "shift_unreached_processes"}
 
 
 def served():

@@ -141,6 +141,15 @@ static void answer_degraded(struct series *counters, struct series *gauges, cons
 		   "program", ctl_text(answer, "program"), NULL);
 }
 
+static void answer_stalled(struct series *gauges, const json_t *answer)
+{
+	const char *cause;
+	json_t *n;
+
+	json_object_foreach(json_object_get(answer, "stalled"), cause, n)
+		series_add(gauges, FAMILY_STALLED, "", json_number_value(n), "cause", cause, NULL);
+}
+
 static void answer_nic(struct series *gauges, const json_t *nic)
 {
 	const char *name = ctl_text(nic, "name");
@@ -160,6 +169,7 @@ int answer_read(const json_t *answer, struct series *counters, struct series *ga
 		return -EPROTO;
 	answer_process(gauges, answer);
 	answer_degraded(counters, gauges, answer);
+	answer_stalled(gauges, answer);
 	answer_kv(counters, gauges, json_object_get(answer, "kv"));
 	json_object_foreach(json_object_get(answer, "refused"), name, item) series_add(
 		counters, FAMILY_REFUSED, "", json_number_value(item), "reason", name, NULL);

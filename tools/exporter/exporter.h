@@ -44,6 +44,8 @@
 	  "Time that processes had connections on NICs that are not their own, added up.")         \
 	X(LEFT, GAUGE, "shift_process_bandwidth_left",                                             \
 	  "What a process has left of its bandwidth: 1, or less while it is degraded.")            \
+	X(STALLED, GAUGE, "shift_stalled_connections",                                             \
+	  "Connections that have not gone on for a second, by what they wait for.")                \
 	X(SWITCHES, COUNTER, "shift_switches_total",                                               \
 	  "Switches from one NIC to another; connections that moved together are one.")            \
 	X(SWITCHED, COUNTER, "shift_switched_connections_total", "Connections that moved.")        \

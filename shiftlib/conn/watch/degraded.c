@@ -6,6 +6,7 @@
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/watch/degraded.h"
 #include "shiftlib/conn/watch/slow.h"
+#include "shiftlib/conn/watch/stall.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/report/metrics.h"
 
@@ -15,6 +16,7 @@
 static struct {
 	uint64_t since_ns, changed_at, look_at;
 	enum sh_event_cause cause; /* cause of the last move away */
+	bool failed;		   /* connections that were away got errors */
 	struct sh_degraded told;
 	struct sh_away away; /* n: 0 or 1 */
 } degraded;
@@ -30,13 +32,14 @@ static uint32_t nic_away(const struct sh_nic *nic)
 	return sum;
 }
 
-static uint32_t all_away(void)
+/* Those without any NIC count, too. */
+static uint32_t all_away(void) SH_LOCKED
 {
 	uint32_t sum = 0, i;
 
 	for (i = 0; i < sh_nics.n; i++)
 		sum += nic_away(&sh_nics.nic[i]);
-	return sum;
+	return sum > sh_stalls_lost() ? sum : sh_stalls_lost();
 }
 
 /* The NIC that most are away from. */
@@ -71,6 +74,8 @@ static uint32_t bandwidth_left(void) SH_LOCKED
 	static struct backup_burden nics[SH_MAX_NICS]; /* the lock is held */
 	uint32_t i;
 
+	if (sh_stalls_lost())
+		return 0;
 	memset(nics, 0, sizeof(nics));
 	for (i = 0; i < sh_nics.n; i++)
 		burden(&nics[i], &sh_nics.nic[i]);
@@ -95,10 +100,10 @@ static void tell(enum sh_event_kind kind, const char *why) SH_LOCKED
 
 static void degraded_check(uint32_t away) SH_LOCKED
 {
-	uint32_t left = bandwidth_left(), told = degraded.told.since_ns ? degraded.told.left : 0;
+	uint32_t left = bandwidth_left(), told = degraded.told.left;
 
 	degraded.told.qps = away;
-	if (told && left < told + CHANGE_TOLD && told < left + CHANGE_TOLD)
+	if (degraded.told.since_ns && left < told + CHANGE_TOLD && told < left + CHANGE_TOLD)
 		return;
 	degraded.told.left = left;
 	degraded.told.since_ns = degraded.since_ns;
@@ -110,7 +115,8 @@ static void degraded_check_whole(void) SH_LOCKED
 	degraded.told.qps = 0;
 	degraded.told.left = BACKUP_LEFT_WHOLE;
 	if (degraded.told.since_ns)
-		tell(SH_EVENT_WHOLE, NULL);
+		tell(SH_EVENT_WHOLE, degraded.failed ? "those that were away have ended" : NULL);
+	degraded.failed = false;
 	degraded.told.since_ns = degraded.since_ns = 0;
 }
 
@@ -136,8 +142,10 @@ void sh_degraded_changed(void)
 
 	if (away != degraded.away.n)
 		sh_away_change(&degraded.away, away ? 1 : -1, now);
-	if (away && !degraded.since_ns)
+	if (away && !degraded.since_ns) {
 		degraded.since_ns = sh_date_now_ns();
+		degraded.failed = false;
+	}
 	if (!degraded.changed_at)
 		degraded.changed_at = now;
 	if (now - degraded.changed_at < PATIENCE_NS)
@@ -147,6 +155,7 @@ void sh_degraded_changed(void)
 
 void sh_degraded_moved(const struct sh_event *event)
 {
+	degraded.failed |= event->kind == SH_EVENT_FAILED;
 	if (event->kind == SH_EVENT_SWITCH)
 		degraded.cause = event->cause;
 }

@@ -150,6 +150,21 @@ static void work(void)
 	say("POSTED");
 }
 
+/* More SENDs than the peer, which posts none, has receives. */
+static void rnr(void)
+{
+	for (int i = 0; i <= DEPTH; i++) {
+		struct ibv_sge sge;
+		struct ibv_send_wr wr = wr_make(&conns[0], &sge, IBV_WR_SEND);
+		struct ibv_wc wc;
+
+		post(&conns[0], &wr);
+		if (i < DEPTH)
+			conn_poll(&conns[0], &wc);
+	}
+	say("POSTED");
+}
+
 static void done(void)
 {
 	struct ibv_wc wc;
@@ -173,6 +188,8 @@ static void obey(char *word)
 		err_await(&conns[0]);
 	else if (!strcmp(word, "work"))
 		work();
+	else if (!strcmp(word, "rnr"))
+		rnr();
 	else if (!strcmp(word, "done"))
 		done();
 	else if (!strcmp(word, "deep"))

@@ -18,6 +18,7 @@
 
 static struct sh_nic nic;
 static struct sh_cq cq;
+static struct ibv_qp app_qp;
 static struct sh_qp qp;
 static struct sh_carrier carrier;
 
@@ -29,7 +30,7 @@ static void moves_from(enum sh_nic_state state)
 	nic.prompt = sh_worker_start("gone");
 	assert_non_null(nic.prompt);
 	carrier = (struct sh_carrier){ .nic = &nic };
-	qp = (struct sh_qp){ .scq = &cq, .rcq = &cq, .active = &carrier };
+	qp = (struct sh_qp){ .qp = &app_qp, .scq = &cq, .rcq = &cq, .active = &carrier };
 	qp.core.reason = SC_REASON_DEVICE; /* and it does not say that it died: it hangs */
 	sh_lock();
 	sh_incident_part.move.begins(&qp, qp.core.reason);
