@@ -24,6 +24,8 @@
 
 static int kv_file_check(struct kv *kv, const char *path, const struct stat *st)
 {
+	if (S_ISDIR(st->st_mode))
+		return kv_fail(kv, -EACCES, "%s is a directory; name a file in it", path);
 	if (!S_ISREG(st->st_mode))
 		return kv_fail(kv, -EACCES, "%s is not a regular file; choose another path", path);
 	if (st->st_uid != geteuid())

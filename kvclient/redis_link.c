@@ -45,9 +45,14 @@ int kv_redis_reply_error(const char *text)
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
+/* TLS 1.3: a server that refuses the client's certificate says so behind the handshake. */
 static int link_lost(struct kv *kv, struct kv_link *link, int rc)
 {
 	link->lost = true;
+	if (link->tls && (rc == -ECONNRESET || rc == -EPIPE))
+		return kv_fail(kv, rc,
+			       "the server ended the TLS connection: it may not accept this "
+			       "client's certificate (cert and key of the address)");
 	return kv_fail(kv, rc, "no answer: %s", strerror(-rc));
 }
 

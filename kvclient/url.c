@@ -330,7 +330,7 @@ static int kv_url_lmdb(const struct kv_parse *p, const char *path, struct kv_url
 	if (len >= sizeof(out->path))
 		return kv_url_bad(p, "the path is too long");
 	if (path[len - 1] == '/')
-		return kv_url_bad(p, "the path names a directory, not a file");
+		return kv_url_bad(p, "the path names a directory; name a file in it");
 	out->scheme = KV_SCHEME_LMDB;
 	strcpy(out->path, path);
 	return 0;

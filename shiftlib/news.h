@@ -53,6 +53,8 @@ void sh_news_nic_pkeys(struct sh_nic *nic) SH_LOCKED;	/* the port is in other pa
 void sh_news_nic_closing(struct sh_nic *nic) SH_LOCKED; /* the control QP goes */
 /* Asked: true if there is more on the NIC than standbys, or the application has opened it. */
 bool sh_news_nic_used(const struct sh_nic *nic) SH_LOCKED;
+/* Asked: number of connections that run on the NIC; home: and those that are at home there. */
+uint32_t sh_news_nic_qps(const struct sh_nic *nic, bool home) SH_LOCKED;
 /* Asked: true if a connection of the application's NIC moves, or runs elsewhere. */
 bool sh_news_nic_away(const struct sh_nic *nic) SH_LOCKED;
 /* Answered by object/: idle objects there are to go; then sh_nic_emptied(). */

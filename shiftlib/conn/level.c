@@ -85,11 +85,12 @@ static const char *level_no_path(const struct sh_qp *qp) SH_LOCKED
 const char *sh_level_why(const struct sh_qp *qp)
 {
 	const struct sc_conn *c = &qp->core;
+	bool found = qp->why == sh_level_looking && c->peer.introduced;
 	uint8_t up = qp->paths.up & (c->peer.masks_known ? c->peer.paths.up : UINT8_MAX);
 
 	if (qp->level != SH_DRIVEN || !qp->conn_id || !qp->peer || c->move != SC_MOVE_NONE ||
 	    (up & ~(1u << qp->active->path)))
-		return qp->why;
+		return found ? "its peer is found, and its standby is being connected" : qp->why;
 	return level_no_path(qp);
 }
 

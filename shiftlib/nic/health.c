@@ -36,7 +36,7 @@ void sh_nic_sick(struct sh_nic *nic)
 		return;
 	nic->sick = true;
 	sh_nic_cut_begin(nic);
-	sh_event_nic(nic->name, SH_EVENT_NIC_DOWN, SH_CAUSE_HANG);
+	sh_event_nic(nic->name, SH_EVENT_NIC_DOWN, SH_CAUSE_HANG, sh_news_nic_qps(nic, false));
 	sh_log(SH_LOG_WARN, "%s: does not execute commands; its connections move away", nic->name);
 	sh_news_nic_fault(nic, SC_REASON_DEVICE, true);
 	sh_nic_poll_soon(nic);
@@ -47,7 +47,7 @@ void sh_nic_obeys(struct sh_nic *nic)
 	if (!nic->sick)
 		return;
 	nic->sick = false;
-	sh_event_nic(nic->name, SH_EVENT_NIC_UP, SH_CAUSE_HANG);
+	sh_event_nic(nic->name, SH_EVENT_NIC_UP, SH_CAUSE_HANG, sh_news_nic_qps(nic, true));
 	sh_log(SH_LOG_WARN, "%s: executes commands again", nic->name);
 	if (!nic->fatal)
 		nic->look_at = 0;
@@ -63,7 +63,7 @@ static void nic_lost(struct sh_nic *nic, enum sh_event_cause cause) SH_LOCKED
 	nic->dead_by = cause;
 	if (!nic->sick)
 		sh_nic_cut_begin(nic);
-	sh_event_nic(nic->name, SH_EVENT_NIC_DOWN, cause);
+	sh_event_nic(nic->name, SH_EVENT_NIC_DOWN, cause, sh_news_nic_qps(nic, false));
 	sh_control_mark_dead(nic->control);
 	sh_loop_remove(sh_control_fd(nic->control));
 	sh_nic_poll_soon(nic);
@@ -119,7 +119,7 @@ static void nic_answered(struct sh_nic *nic, const struct sh_address *address) S
 		sh_log(SH_LOG_INFO, "%s: port %d is up", nic->name, NIC_PORT);
 	if (was_down != nic->port_down)
 		sh_event_nic(nic->name, was_down ? SH_EVENT_NIC_UP : SH_EVENT_NIC_DOWN,
-			     SH_CAUSE_PORT_DOWN);
+			     SH_CAUSE_PORT_DOWN, sh_news_nic_qps(nic, was_down));
 	sh_nic_obeys(nic);
 	sh_news_nic_healed(nic);
 }
@@ -178,7 +178,8 @@ static void nic_port_event(struct sh_nic *nic, enum ibv_event_type type) SH_LOCK
 	if (type == IBV_EVENT_PORT_ERR) {
 		sh_log(SH_LOG_WARN, "%s: port %d is down", nic->name, NIC_PORT);
 		if (!nic->port_down)
-			sh_event_nic(nic->name, SH_EVENT_NIC_DOWN, SH_CAUSE_PORT_DOWN);
+			sh_event_nic(nic->name, SH_EVENT_NIC_DOWN, SH_CAUSE_PORT_DOWN,
+				     sh_news_nic_qps(nic, false));
 		nic->port_down = true;
 		nic->ask_again = nic->asked;
 		sh_news_nic_fault(nic, SC_REASON_PORT, false);
@@ -199,12 +200,14 @@ void sh_nic_link(struct sh_nic *nic, bool running)
 	if (lost && !nic->link_lost) {
 		sh_log(SH_LOG_WARN, "%s: its network interface lost its link", nic->name);
 		nic->link_lost = true;
-		sh_event_nic(nic->name, SH_EVENT_NIC_DOWN, SH_CAUSE_LINK_LOST);
+		sh_event_nic(nic->name, SH_EVENT_NIC_DOWN, SH_CAUSE_LINK_LOST,
+			     sh_news_nic_qps(nic, false));
 		sh_news_nic_fault(nic, SC_REASON_PORT, false);
 	} else if (running && nic->link_lost) {
 		sh_log(SH_LOG_INFO, "%s: its network interface has a link again", nic->name);
 		nic->link_lost = false;
-		sh_event_nic(nic->name, SH_EVENT_NIC_UP, SH_CAUSE_LINK_LOST);
+		sh_event_nic(nic->name, SH_EVENT_NIC_UP, SH_CAUSE_LINK_LOST,
+			     sh_news_nic_qps(nic, true));
 		sh_nic_ask(nic);
 	}
 }

@@ -230,7 +230,8 @@ void sh_nic_drain(struct sh_nic *nic, bool on)
 	if (!nic_drain_by(nic, SH_DRAIN_ORDER, on))
 		return;
 	sh_log(SH_LOG_WARN, "%s: %s by the operator", nic->name, on ? "drained" : "used again");
-	sh_event_nic(nic->name, on ? SH_EVENT_DRAIN : SH_EVENT_UNDRAIN, SH_CAUSE_DRAIN);
+	sh_event_nic(nic->name, on ? SH_EVENT_DRAIN : SH_EVENT_UNDRAIN, SH_CAUSE_DRAIN,
+		     sh_news_nic_qps(nic, !on));
 	sh_news_nic_changed(nic);
 }
 

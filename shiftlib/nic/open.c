@@ -403,7 +403,7 @@ static void nic_reopened(struct sh_nic *nic, const struct nic_job *task) SH_LOCK
 		sh_log(SH_LOG_INFO, "%s: SHIFT has it open again", nic->name);
 	} else {
 		sh_log(SH_LOG_WARN, "%s: the device is back and open again", nic->name);
-		sh_event_nic(nic->name, SH_EVENT_NIC_UP, nic->dead_by);
+		sh_event_nic(nic->name, SH_EVENT_NIC_UP, nic->dead_by, sh_news_nic_qps(nic, true));
 	}
 	nic->yield.closed = false;
 	sh_news_nic_reopened(nic);

@@ -263,9 +263,10 @@ void sh_event_text(const struct sh_event *event, char *out, size_t size)
 		 event->why ? event->why : "");
 }
 
-void sh_event_nic(const char *name, enum sh_event_kind kind, enum sh_event_cause cause)
+void sh_event_nic(const char *name, enum sh_event_kind kind, enum sh_event_cause cause,
+		  uint32_t qps)
 {
-	struct sh_event event = { .kind = kind, .cause = cause };
+	struct sh_event event = { .kind = kind, .cause = cause, .qps = qps };
 
 	snprintf(event.from, sizeof(event.from), "%s", name);
 	sh_event_record(&event);

@@ -139,8 +139,9 @@ int sh_event_kinds(const char *text, uint32_t *kinds);
  * event.c.
  */
 void sh_event_record(struct sh_event *event) SH_LOCKED;
-/* Record an event of one NIC of this host, or of the KV. */
-void sh_event_nic(const char *name, enum sh_event_kind kind, enum sh_event_cause cause) SH_LOCKED;
+/* Record an event of one NIC of this host, or of the KV. qps: connections that it concerns. */
+void sh_event_nic(const char *name, enum sh_event_kind kind, enum sh_event_cause cause,
+		  uint32_t qps) SH_LOCKED;
 void sh_event_kv(bool lost) SH_LOCKED;
 /*
  * Returns the oldest kept event with a number above that; NULL: none. It stays until the next is

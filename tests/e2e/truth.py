@@ -263,6 +263,16 @@ def no_receive(lab):
     must("protected all the while", ends.status("h0")["qps"][0]["level"] == "protected")
 
 
+def counts(lab):
+    """An event of a NIC says how many connections it concerns."""
+    ends = Ends(lab, qps=3)
+    lab.fault("port-down", "h0/mlx5_0")
+    must("down", ends.event("h0", "nic-down")["qps"] == 3, ends.events("h0"))
+    ends.event("h0", "switch")
+    lab.ctl("heal", "all")
+    must("up", ends.event("h0", "nic-up")["qps"] == 3, ends.events("h0"))
+
+
 def third_nic(lab):
     """On its backup, without a third NIC: said so, and not that no path answers."""
     ends = Ends(lab)
@@ -303,6 +313,7 @@ CASES = {
     "paused": paused,
     "no_receive": no_receive,
     "third_nic": third_nic,
+    "counts": counts,
     **{f"wrong_{how}": program_err(how, status) for how, status in
        (("rkey", REM_ACCESS), ("lkey", LOC_PROT), ("bounds", REM_ACCESS), ("read", REM_ACCESS),
         ("length", REM_INV_REQ))},

@@ -5,6 +5,7 @@
 #include "shiftlib/base/log.h"
 #include "shiftlib/conn/watch/blame.h"
 #include "shiftlib/core/path_health.h"
+#include "shiftlib/news.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/peer.h"
 #include "shiftlib/report/event.h"
@@ -59,7 +60,7 @@ static void blame_own(const struct sh_nic *nic, uint32_t peers) SH_LOCKED
 	       "%s: no peer answers over it, and %u of them answer over other NICs: this NIC, its "
 	       "cable or its switch's port",
 	       nic->name, peers);
-	sh_event_nic(nic->name, SH_EVENT_NIC_DOWN, SH_CAUSE_SILENCE);
+	sh_event_nic(nic->name, SH_EVENT_NIC_DOWN, SH_CAUSE_SILENCE, sh_news_nic_qps(nic, false));
 }
 
 void sh_blame_lost(const struct sh_peer_path *path)
@@ -95,7 +96,8 @@ void sh_blame_update(void)
 			continue;
 		blame.silent[i] = false;
 		blame.n--;
-		sh_event_nic(sh_nics.nic[i].name, SH_EVENT_NIC_UP, SH_CAUSE_SILENCE);
+		sh_event_nic(sh_nics.nic[i].name, SH_EVENT_NIC_UP, SH_CAUSE_SILENCE,
+			     sh_news_nic_qps(&sh_nics.nic[i], true));
 	}
 }
 

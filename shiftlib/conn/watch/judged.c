@@ -37,7 +37,7 @@ static void judged_over(const struct sh_judge *judge, struct sh_judged *judged, 
 			enum sh_event_cause cause) SH_LOCKED
 {
 	judged->told_stays = NULL;
-	sh_event_nic(nic->name, SH_EVENT_GRAY_OVER, cause);
+	sh_event_nic(nic->name, SH_EVENT_GRAY_OVER, cause, 0);
 	sh_nic_avoid(nic, judge->drain, false);
 }
 

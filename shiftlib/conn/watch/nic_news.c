@@ -219,6 +219,17 @@ static void shadow_fault(const struct sh_shadow_cq *shadow) SH_LOCKED
 	sh_conns.faulted = 0;
 }
 
+uint32_t sh_news_nic_qps(const struct sh_nic *nic, bool home)
+{
+	struct sh_qp *qp;
+	uint32_t n = 0;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		n += qp->conn_id && qp->core.move != SC_MOVE_ENDED &&
+		     (qp->active->nic == nic || (home && qp->ctx && qp->ctx->nic == nic));
+	return n;
+}
+
 /*
  * An overrun CQ shows no completion any more, so its connections leave. A shadow overruns as
  * the application's own does: by flushes, where the CQ was made for signaled requests only;

@@ -98,7 +98,7 @@ static void tell_over(const struct sh_nic *nic) SH_LOCKED
 {
 	sh_log(SH_LOG_WARN, "%s: no path's round trips take longer than they should any more",
 	       nic->name);
-	sh_event_nic(nic->name, SH_EVENT_GRAY_OVER, SH_CAUSE_SLOW_PATH);
+	sh_event_nic(nic->name, SH_EVENT_GRAY_OVER, SH_CAUSE_SLOW_PATH, 0);
 }
 
 /* ---- looks ---------------------------------------------------------------------------------- */
