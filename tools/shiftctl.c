@@ -66,6 +66,11 @@ static const struct command commands[] = {
 	  "  -f, --follow     wait for more, of programs to come, too\n"
 	  "\n"
 	  "It exits 0 when all processes answered, and 1 when one did not or there is none.\n" },
+	{ "why", cmd_why, "why QPN|PID|DEVICE",
+	  "tell the story of one connection, process or NIC, and what to do",
+	  "QPN is 0x... as in status; a number without 0x is a process, or else a queue pair.\n"
+	  "\n"
+	  "It exits 0 when some program has it, and 1 when none has.\n" },
 	{ "drain", cmd_drain, "drain DEVICE [--pid PID] [--wait SECONDS]",
 	  "move their traffic off DEVICE, in order",
 	  HELP_PID

@@ -34,6 +34,7 @@ EXCEPT = [
     (r"shiftlib/base/crash\.c", r"^ (at|in|of|\()|^, ", "parts of the line whose ends the page quotes"),
     (r"tools/(status|drain)\.c", r"^, |^  (?!QP 0x%06llx stays)|^%d: (?!uses)|^%lld \(|connections on it|^port down$|^LID ",
      "a report, no complaint"),
+    (r"tools/why\.c", r"^(?!why takes|no program with)", "a story, which says itself what to do"),
     (r"tools/(watch|version)\.c|tools/library\.c", r"processes|scroll|^, some|version|protocol|^libibverbs +%s|rdma-core|"
      r"^shiftctl +%s", "a report, no complaint"),
     (r"tools/exporter/", r"^usage: |^shift-exporter <|^shift-exporter %s|^text/plain|^GET, HEAD$|^# HELP", "no complaint"),

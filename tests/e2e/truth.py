@@ -303,7 +303,34 @@ def flap_lines(lab):
                               if "switch" in line or "return" in line), *lines)
 
 
+# ---- told as a story ----------------------------------------------------------------------------
+
+def why(lab):
+    """One connection, one NIC, one process: what happened, what SHIFT did, what to do."""
+    ends = Ends(lab, qps=2)
+    lab.fault("port-down", "h0/mlx5_0")
+    ends.event("h0", "switch")
+    qp = ends.status("h0")["qps"][0]
+    story = lab.shiftctl("h0", "why", f"0x{qp['qpn']:06x}")
+    for part in ("connections left mlx5_0 for mlx5_1 (to 10.0.0.2), as the port of this host went down",
+                 f"Now QP 0x{qp['qpn']:06x} runs on mlx5_1 (its own is mlx5_0), to 10.0.0.2 QP",
+                 "What to do: check cable, transceiver and switch port of that NIC"):
+        must("the connection's story", part in story, story)
+    story = lab.shiftctl("h0", "why", "mlx5_0")
+    must("the NIC's", "2 connections left mlx5_0" in story and
+         "Now mlx5_0 is open: its port is down" in story, story)
+    story = lab.shiftctl("h0", "why", str(ends.server.pid))
+    must("the process's", "Now 0 of 2 queue pairs are protected" in story, story)
+    story = lab.shiftctl("h1", "why", "mlx5_0")
+    must("the peer is sent on", "What to do: ask `shiftctl why` on the other host" in story, story)
+    lab.ctl("heal", "all")
+    ends.event("h0", "return")
+    wait_for("all is well", lambda: "What to do: nothing" in lab.shiftctl("h0", "why", "mlx5_0"))
+    must("nobody", not lab.shiftctl("h0", "why", "mlx5_7", check=False))
+
+
 CASES = {
+    "why": why,
     "overrun": overrun,
     "silent_nic": silent_nic,
     "silent_peer": silent_peer,
