@@ -73,6 +73,7 @@ help:
 	@echo "  make bench-verbs      instructions and time of each data verb: stock, SHIFT by each engine"
 	@echo "  make bench-parity     SCRIPTS=1000 scripts of faults on stock and SHIFT: who lives? (3 s each)"
 	@echo "  make bench-bystanders SCRIPTS=1000 bystanders: do they see what stock shows? (ONLY=death SEED=n)"
+	@echo "  make bench-ucx        UCX by rc_mlx5, by rc_verbs, and by rc_verbs under SHIFT (ROUNDS=7)"
 	@echo "  make bench-status     what watching costs: an answer for 2 x 1,000 QPs, throughput beside it"
 	@echo "  make bench-kv         what the KV costs, up to 4,096 instances against one redis-server"
 	@echo "  make bench-control    control verbs, and the set-up of up to 4,096 queue pairs"
@@ -263,6 +264,9 @@ bench-test: bench-programs
 bench-txn: bench-programs
 	@python3 bench/txn.py --build $(B) --out $(OUT) $(if $(ONLY),--workload $(ONLY)) $(if $(ROUNDS),--runs $(ROUNDS)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(QUICK),--fault none port) $(if $(RANDOM),--random $(RANDOM) --mode shift+owner)
+
+bench-ucx: build
+	@python3 bench/ucx.py --build $(B) --out $(OUT) --rounds $(or $(ROUNDS),7)
 
 bench-status: build
 	@python3 bench/status.py --build $(B) --out $(OUT)
