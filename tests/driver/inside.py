@@ -16,11 +16,14 @@ class Lane(Runner):
 
     def __init__(self, order, host):
         super().__init__(order, host)
-        *self.nics, self.spare = nics()     # before one of them is gone
+        self.all = nics()   # before one of them is gone
+        *self.nics, self.spare = self.all
         self.used = 0
 
     def rig(self, case, folder):
-        return Rig(self.order, folder, self.host, self.used, self.nics[self.used], self.spare)
+        nic = self.nics[self.used]
+        others = [other for other in self.all if other not in (nic, self.spare)] + [None, None]
+        return Rig(self.order, folder, self.host, self.used, (nic, others[0], self.spare, others[1]))
 
     def clean(self, left, failed):
         self.used += 1

@@ -57,9 +57,11 @@ def warnings_of(kernel_log):
 class Rig(guest_rig.Rig):
     """For one case, with NIC number `number` of the host. spare: a NIC that no case breaks."""
 
-    def __init__(self, order, folder, host, number, nic, spare):
+    def __init__(self, order, folder, host, number, nics_of_case):
+        """nics_of_case: the one that the case may break, its backup, the one that stays well, and that one's backup."""
         super().__init__(order, folder, lambda text: host.tell(says=text))
-        self.host, self.number, self.nic, self.spare = host, number, nic, spare
+        self.host, self.number = host, number
+        self.nic, self.backup, self.spare, self.spare_backup = nics_of_case
         self.log_from = len(guest_rig.run("dmesg"))
 
     # ---- programs -------------------------------------------------------------------------
@@ -75,6 +77,12 @@ class Rig(guest_rig.Rig):
         s = self.start(server, "server", shift, stdin)
         self.await_listening(s)
         return s, self.start(client, "client", shift, stdin)
+
+    def shift(self, **settings):
+        """As on two hosts: what one end has as a default or backup, the other end uses for nothing."""
+        pairs = ((self.nic, self.backup), (self.spare, self.spare_backup))
+        backup = ",".join(f"{nic.name}={other.name}" for nic, other in pairs if other)
+        return super().shift(**({"backup": backup} if backup.count("=") == 2 else {}), **settings)
 
     # ---- faults ---------------------------------------------------------------------------
 
