@@ -93,7 +93,7 @@ static void help_all(FILE *to)
 
 	for (c = commands; c->name; c++)
 		fprintf(to, "%s shiftctl %s\n", c == commands ? "usage:" : "      ", c->usage);
-	fputs("       shiftctl [COMMAND] --help\n\n", to);
+	fputs("       shiftctl [COMMAND] --help\n       shiftctl --version\n\n", to);
 	for (c = commands; c->name; c++)
 		fprintf(to, "%-10s%s\n", c->name, c->what);
 }
@@ -118,6 +118,10 @@ int main(int argc, char **argv)
 	}
 	if (is_help(argv[1]) || !strcmp(argv[1], "help")) {
 		help_all(stdout);
+		return CTL_OK;
+	}
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		puts("shiftctl " SHIFT_VERSION);
 		return CTL_OK;
 	}
 	for (c = commands; c->name && strcmp(argv[1], c->name); c++)

@@ -146,6 +146,20 @@ static void why_figures(const json_t *event)
 		       ctl_int(event, "unknown"));
 }
 
+/* The lack of protection behind a fault is mended with the fault. */
+static void why_remember(struct why *why, const struct why_kind *kind,
+			 const struct why_cause *cause)
+{
+	bool follows = !strcmp(kind->kind, "unprotected") || !strcmp(kind->kind, "degraded");
+
+	if (follows && why->todo)
+		return;
+	if (kind->open)
+		why->todo = cause ? cause->todo : NULL;
+	else if (!follows)
+		why->todo = NULL;
+}
+
 static void why_event(struct why *why, const json_t *event)
 {
 	const struct why_cause *cause = why_cause(event);
@@ -161,10 +175,7 @@ static void why_event(struct why *why, const json_t *event)
 		putchar('.');
 		why_figures(event);
 		putchar('\n');
-		if (why_kinds[i].open && cause && cause->todo)
-			why->todo = cause->todo;
-		else if (!why_kinds[i].open && strcmp(why_kinds[i].kind, "degraded"))
-			why->todo = NULL;
+		why_remember(why, &why_kinds[i], cause);
 	}
 }
 

@@ -228,6 +228,10 @@ int main(int argc, char **argv)
 		fputs(help, stdout);
 		return CTL_OK;
 	}
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		puts("simnicctl " SHIFT_VERSION);
+		return CTL_OK;
+	}
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
 		if (strcmp(argv[1], commands[i].name))
 			continue;

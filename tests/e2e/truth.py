@@ -329,7 +329,22 @@ def why(lab):
     must("nobody", not lab.shiftctl("h0", "why", "mlx5_7", check=False))
 
 
+def versions(lab):
+    """Each program says what it is, in the same words."""
+    for name in ("shiftctl", "simnicctl", "shift-exporter"):
+        program = os.path.join(lab.out, "bin", name)
+        for option in ("--version", "-V"):
+            said = lab.run_tool([program, option])
+            must(f"{name} {option}", not said.process.returncode and
+                 re.fullmatch(rf"{name} \d+\.\d+\.\d+\n", said.out()), said.out(), said.err())
+        for option in ("--help", "-h"):
+            said = lab.run_tool([program, option])
+            must(f"{name} {option}", not said.process.returncode and
+                 said.out().startswith(f"usage: {name} "), said.out(), said.err())
+
+
 CASES = {
+    "versions": versions,
     "why": why,
     "overrun": overrun,
     "silent_nic": silent_nic,

@@ -62,7 +62,7 @@ def help_of(program, *command):
 def against_help(program):
     """Each command with its own --help."""
     commands = set(re.findall(r"^(?:usage:|      ) shiftctl ([a-z][a-z-]*)", help_of(program), re.M))
-    expect([""], commands | {"--help"})
+    expect([""], commands | {"--help", "--version"})
     if not commands:
         wrong.append("--help names no command")
     for command in sorted(commands):

@@ -77,13 +77,13 @@ static int options_parse(int argc, char **argv, struct exporter *e, int *status)
 		{ "run-dir", required_argument, NULL, 'd' },
 		{ "timeout", required_argument, NULL, 't' },
 		{ "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, 'v' },
+		{ "version", no_argument, NULL, 'V' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int c;
 
 	*status = CTL_USAGE;
-	while ((c = getopt_long(argc, argv, "", longopts, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "hV", longopts, NULL)) != -1) {
 		switch (c) {
 		case 'l': e->listen = optarg; break;
 		/* the variable that all parts read */
@@ -93,7 +93,7 @@ static int options_parse(int argc, char **argv, struct exporter *e, int *status)
 				return -1;
 			break;
 		case 'h':
-		case 'v':
+		case 'V':
 			fputs(c == 'h' ? help : "shift-exporter " SHIFT_VERSION "\n", stdout);
 			*status = CTL_OK;
 			return -1;

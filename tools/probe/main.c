@@ -344,6 +344,10 @@ int main(int argc, char **argv)
 		fputs(help, stdout);
 		return PR_ALL_HOLD;
 	}
+	if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))) {
+		puts("shift-probe " SHIFT_VERSION);
+		return PR_ALL_HOLD;
+	}
 	rc = options_parse(argc, argv, &o);
 	if (rc)
 		return rc;
