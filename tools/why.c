@@ -20,6 +20,7 @@ struct why {
 	bool hex;	 /* of a queue pair only */
 	unsigned stories;
 	const char *todo; /* what to do, by the newest thing that has a remedy */
+	bool lack;	  /* that is a lack of protection */
 };
 
 /* ---- words ---------------------------------------------------------------------------------- */
@@ -146,18 +147,16 @@ static void why_figures(const json_t *event)
 		       ctl_int(event, "unknown"));
 }
 
-/* The lack of protection behind a fault is mended with the fault. */
+/* The lack of protection behind a fault is mended with the fault; that it is back mends none. */
 static void why_remember(struct why *why, const struct why_kind *kind,
 			 const struct why_cause *cause)
 {
-	bool follows = !strcmp(kind->kind, "unprotected") || !strcmp(kind->kind, "degraded");
+	bool lack = !strcmp(kind->kind, "unprotected"), back = !strcmp(kind->kind, "protected");
 
-	if (follows && why->todo)
+	if (!strcmp(kind->kind, "degraded") || (lack && why->todo) || (back && !why->lack))
 		return;
-	if (kind->open)
-		why->todo = cause ? cause->todo : NULL;
-	else if (!follows)
-		why->todo = NULL;
+	why->todo = kind->open && cause ? cause->todo : NULL;
+	why->lack = lack;
 }
 
 static void why_event(struct why *why, const json_t *event)

@@ -8,6 +8,7 @@ situation, and reads the log, `shiftctl status`, `events` and the counters of bo
 import json
 import os
 import re
+import signal
 import socket
 import sys
 
@@ -343,7 +344,94 @@ def versions(lab):
                  said.out().startswith(f"usage: {name} "), said.out(), said.err())
 
 
+# ---- docs/on-call.md ----------------------------------------------------------------------------
+
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "on-call.md")
+
+
+def rows():
+    """The table of the page: {what is seen: (command, what it says)}."""
+    with open(PAGE, encoding="utf-8") as f:
+        found = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \| `([^`]+)` \| .* \|$", f.read(), re.M)
+    return {seen: (command, says) for seen, command, says in found}
+
+
+def night_fault(kind, host="h0"):
+    def make(lab, ends):
+        for p in ends.both:
+            p.say("work")
+        lab.fault(kind, f"{host}/mlx5_0")
+    return make
+
+
+def night_cut(nic):
+    def make(lab, ends):
+        cut(lab, nic)
+        for p in ends.both:
+            p.say("work")
+    return make
+
+
+def night_both_down(lab, ends):
+    lab.fault("port-down", "h0/mlx5_0")
+    ends.event("h0", "switch")
+    lab.fault("port-down", "h0/mlx5_1")
+    ends.server.say("work")
+
+
+def night_stopped(lab, ends):
+    os.kill(ends.client.pid, signal.SIGSTOP)
+    ends.server.say("rnr")
+
+
+def night_flap(lab, ends):
+    for _ in range(2):
+        lab.fault("port-down", "h0/mlx5_0")
+        ends.event("h0", "switch")
+        lab.ctl("heal", "all")
+
+
+# What makes each row; settings; peers.
+NIGHT = {
+    "switch mlx5_0 -> mlx5_1 (port-down)": (night_fault("port-down"), {}, 1),
+    "switch mlx5_0 -> mlx5_1 (peer)": (night_fault("port-down", "h1"), {}, 1),
+    "the device reported a fatal error": (night_fault("nic-internal-error"), {}, 1),
+    "does not execute commands": (night_fault("nic-hang"), {}, 1),
+    "no peer answers over it": (night_cut("h0/mlx5_0"), {}, 2),
+    "that NIC, its cable or its switch's port": (night_cut("h1/mlx5_0"), {}, 2),
+    "stalled mlx5_1 (no-standby)": (night_both_down, {}, 1),
+    "the peer is silent on all paths": (night_stopped, {}, 1),
+    "(no-progress)": (lambda lab, ends: ends.server.say("rnr"), {}, 1),
+    "ended mlx5_0 (application)": (lambda lab, ends: ends.server.say("err lkey"), {}, 1),
+    "drained by the operator": (lambda lab, ends: lab.shiftctl("h0", "drain", "mlx5_0"), {}, 1),
+    "and held down for": (night_flap, {"holddown_ms": 30000, "holddown_max_ms": 60000}, 1),
+}
+
+
+def night(seen):
+    """What the page says is seen is seen, and its command says what it says."""
+    def case(lab):
+        command, says = rows()[seen]
+        make, settings, peers = NIGHT[seen]
+        ends = Ends(lab, peers=peers, **settings)
+        make(lab, ends)
+        if seen.startswith("ended"):
+            ends.server.say("status")
+            ends.said(ends.server, "STATUS")
+        wait_for(f"'{seen}'", lambda: seen in lab.shift_log(ends.server) or
+                 seen in ends.table("h0"), 40)
+        argv = command.split()[1:]
+        wait_for(f"'{says}' of {command}", lambda: says in lab.shiftctl("h0", *argv), 20)
+    return case
+
+
+def night_whole(_):
+    must("each row of the page is made here", set(rows()) == set(NIGHT), rows(), NIGHT)
+
+
 CASES = {
+    "night_whole": night_whole,
+    **{f"night_{i}": night(seen) for i, seen in enumerate(NIGHT)},
     "versions": versions,
     "why": why,
     "overrun": overrun,
