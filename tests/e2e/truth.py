@@ -143,6 +143,39 @@ def program_err(how, client):
     return case
 
 
+def erred_in_a_move(lab):
+    """A wrong request lies behind a fault of a NIC: the move is a switch, and the error the program's."""
+    for host, who in (("h0", "client"), ("h1", "client"), ("h1", "server")):
+        ends = Ends(lab, deadline_ms=3000)      # so long a key is looked for
+        lab.fault("port-down", f"{host}/mlx5_0")
+        getattr(ends, who).say("err rkey")
+        getattr(ends, who).say("status")
+        must("status", int(ends.said(getattr(ends, who), "STATUS")) == REM_ACCESS,
+             getattr(ends, who).tail())
+        for there in HOSTS:
+            ends.event(there, "ended")
+            must("no alert", not ends.failures(there), ends.failures(there), ends.events(there))
+        ends.end()
+        lab.ctl("heal", "all")
+
+
+def lost(lab):
+    """A connection that no NIC is left to ends after its patience: both ends raise the alert."""
+    ends = Ends(lab, deadline_ms=3000)
+    for i in range(2):
+        lab.fault("port-down", f"h0/mlx5_{i}")
+    for p in ends.both:
+        p.say("work")
+    for host in HOSTS:
+        failed = ends.event(host, "failed", 60)
+        must("who is concerned", failed["qps"] == 1 and failed["qpn"] and failed["why"], failed)
+        must("the alert", sum(ends.failures(host).values()) == 1, ends.failures(host))
+        wait_for("no word of half a loss", lambda host=host: [
+            e for e in ends.events(host) if e["kind"] == "degraded" and not e["bandwidth_left"]])
+        wait_for("it has ended", lambda host=host: [
+            e for e in ends.events(host) if e["kind"] == "whole" and e["why"]])
+
+
 def overrun(lab):
     """The receiver lets more completions lie than the backup's queue holds: no NIC has died."""
     lab.ctl("limit", "h0/mlx5_1", "cqe", 1023)
@@ -435,6 +468,8 @@ CASES = {
     "versions": versions,
     "why": why,
     "overrun": overrun,
+    "erred_in_a_move": erred_in_a_move,
+    "lost": lost,
     "silent_nic": silent_nic,
     "silent_peer": silent_peer,
     "flap_lines": flap_lines,
