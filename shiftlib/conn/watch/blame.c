@@ -30,7 +30,7 @@ static void blame_count_peer(struct blame_count *count, const struct sh_peer *pe
 
 	for (i = 0; i < peer->n_paths; i++) {
 		const struct sh_peer_path *path = peer->paths[i];
-		bool answers = sh_path_up(&path->health) && !path->health.missed;
+		bool answers = !sh_path_dark_since(&path->health);
 
 		used |= path->nic == nic;
 		over |= path->nic == nic && answers;

@@ -53,9 +53,10 @@ static const struct sh_stall_why stall_held = {
 			      "or its priority is paused (PFC)"
 };
 
+/* One ping that is on its way says nothing. */
 static bool stall_answers(const struct sh_peer_path *path)
 {
-	return path && sh_path_up(&path->health) && !path->health.missed;
+	return path && !sh_path_dark_since(&path->health);
 }
 
 static bool stall_is_dark(const struct sh_qp *qp)
