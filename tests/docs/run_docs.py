@@ -206,7 +206,7 @@ def helps(build):
         path = os.path.join(build, "out", "bin", tool)
         done = subprocess.run([path, "--help"], capture_output=True, text=True, check=True)
         found[tool] = done.stdout
-        names = set(re.findall(rf"^(?:usage: |\s+){tool} ([a-z-]+)|^  ([a-z][a-z-]+)(?: |$)", done.stdout, re.M))
+        names = set(re.findall(rf"^(?:usage: |\s+){tool} ([a-z][a-z-]+)|^  ([a-z][a-z-]+)(?: |$)", done.stdout, re.M))
         for command in {first or second for first, second in names}:
             again = subprocess.run([path, command, "--help"], capture_output=True, text=True, check=False)
             if again.returncode or not again.stdout.startswith("usage: "):
