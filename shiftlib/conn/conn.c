@@ -121,6 +121,7 @@ static bool conn_begins_move(const struct sh_qp *qp, const struct sc_event *even
 /*
  * Any event may begin a move, which takes the rings away from whoever posts to them: the connection
  * ends before it, as for an application that closes. Both ends go on as they would without SHIFT.
+ * What forbids a move for a moment only puts it off.
  */
 static void conn_step_checked(struct sh_qp *qp, const struct sc_event *event) SH_LOCKED
 {
@@ -133,6 +134,8 @@ static void conn_step_checked(struct sh_qp *qp, const struct sc_event *event) SH
 		why = conn_reason(qp);
 	if (!why && conn_begins_move(qp, event))
 		full = SH_PARTS_ASK(step.forbids, qp);
+	if (!why && full && SH_PARTS_ASK(step.defers, qp, event))
+		return;
 	if ((why || full) && qp->core.peer.introduced)
 		conn_step(qp, &closed);
 	if (why || full)

@@ -17,6 +17,7 @@
 
 struct sc_action;
 struct sc_counts;
+struct sc_event;
 struct sc_verdict;
 struct sh_carrier;
 struct sh_qp;
@@ -66,6 +67,12 @@ struct sh_part_step {
 	const char *(*why)(const struct sh_qp *qp);
 	/* Returns why the connection may not begin a move now, a constant; NULL: it may. */
 	const char *(*forbids)(struct sh_qp *qp);
+	/*
+	 * Returns whether what forbids a move is being mended, and soon is: the event, which
+	 * begins one, is put off, and the part raises it again. A message of the peer is lost
+	 * instead, as it is repeated.
+	 */
+	bool (*defers)(struct sh_qp *qp, const struct sc_event *event);
 	/* A look at the connection now and then (watch/look.c). */
 	void (*look)(struct sh_qp *qp, uint64_t now);
 	/* All connections of that round had their look. */

@@ -12,6 +12,7 @@ import time
 from shiftlab.lab import PATIENT, Shift, cases_main, free_port, wait_for
 from shiftlab.perftest import SOON
 
+GROWS_US = 50000    # a command: that long, at least, a queue takes to be larger
 SIZES = re.compile(r"^(?:CQE \d+|RESIZED .*)$", re.M)
 
 
@@ -22,10 +23,10 @@ class Failed(Exception):
 class Room:
     """The program with the small queue, its peer, and a stranger, who has no SHIFT."""
 
-    def __init__(self, lab, mode, shift=True, **settings):
+    def __init__(self, lab, mode, shift=True, program="room", **settings):
         self.lab = lab
         port = str(free_port())
-        argv = [os.path.join(lab.out, "bin", "room"), mode, "-p", port]
+        argv = [os.path.join(lab.out, "bin", program), mode, "-p", port]
         name = "" if shift else "stock-"
         with_shift = Shift(log="info", backup="pair", **{**SOON, **PATIENT, **settings}) if shift else None
         self.server = lab.start("h0", argv + ["-s"], name + "server", with_shift, stdin=True)
@@ -70,6 +71,35 @@ def again(lab):
         room.moved(2 * n + 2)
     room.server.say("stop")
     room.done()
+
+
+def at_once(lab, kind, target):
+    """The first requests are out, and the queue is not larger yet: what leads to a move then ends no connection."""
+    room = Room(lab, "unused", program="room_direct")
+    room.protected()
+    lab.ctl("cost", "h0/mlx5_0", GROWS_US)
+    room.server.say("go")
+    room.said("FLOWS")
+    if kind == "drain":
+        lab.shiftctl(target, "drain", "mlx5_0")
+    else:
+        lab.fault(kind, target)
+    room.moved()
+    lab.ctl("heal", "all")
+    room.server.say("stop")
+    room.done()
+
+
+def peers_drain_at_once(lab):
+    at_once(lab, "drain", "h1")
+
+
+def peers_link_at_once(lab):
+    at_once(lab, "port-down", "h1/mlx5_0")
+
+
+def link_at_once(lab):
+    at_once(lab, "port-down", "h0/mlx5_0")
 
 
 def flap(lab, shift, **settings):
@@ -132,7 +162,8 @@ def resized(lab):
         raise Failed(f"stock {answers[0]}, SHIFT {answers[1]}")
 
 
-CASES = {"again": again, "beside_stock": beside_stock, "beside": beside, "refused": refused, "resized": resized}
+CASES = {"peers_drain_at_once": peers_drain_at_once, "peers_link_at_once": peers_link_at_once, "link_at_once": link_at_once,
+         "again": again, "beside_stock": beside_stock, "beside": beside, "refused": refused, "resized": resized}
 
 
 if __name__ == "__main__":

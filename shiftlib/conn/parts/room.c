@@ -246,6 +246,25 @@ static int room_size(struct sh_cq *cq) SH_LOCKED
 	return 0;
 }
 
+/* Raises the fault again that waited: there is room, or none comes. */
+static void room_late(struct sh_qp *qp) SH_LOCKED
+{
+	uint8_t type = qp->room.late.type;
+
+	qp->room.late.type = 0;
+	if (type)
+		sh_conn_about(qp, (enum sc_event_type)type, (enum sc_reason)qp->room.late.reason,
+			      qp->room.late.epoch);
+}
+
+static void room_waited(struct sh_qp *qp, uint64_t now) SH_LOCKED
+{
+	if (qp->room.late.since && now - qp->room.late.since >= sh.config.flush_wait_ns)
+		room_late(qp);
+	if (!qp->room.late.type)
+		qp->room.late.since = 0;
+}
+
 /* The lock was given up for it. */
 static void room_made(struct sh_cq *cq, int size, int ret) SH_LOCKED
 {
@@ -263,9 +282,13 @@ static void room_made(struct sh_cq *cq, int size, int ret) SH_LOCKED
 	else
 		cq->room.refused = false;
 	sh_outbox_hold();
-	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
-		if (qp->room.waits && (qp->scq == cq || qp->rcq == cq))
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
+		if (qp->scq != cq && qp->rcq != cq)
+			continue;
+		if (qp->room.waits)
 			sh_paths_changed(qp);
+		room_late(qp);
+	}
 	sh_outbox_release();
 }
 
@@ -343,6 +366,37 @@ static void room_make(struct sh_qp *qp, struct sh_cq *cq) SH_LOCKED
 static bool room_matters(const struct sh_qp *qp)
 {
 	return qp->core.guarded && !qp->active->epoch && sp_qp_posted(qp->sp);
+}
+
+/* ---- moves that wait for room --------------------------------------------------------------- */
+
+static bool room_grows(const struct sh_qp *qp)
+{
+	return qp->scq->resizing.jobs || qp->rcq->resizing.jobs;
+}
+
+/*
+ * A program's first requests may meet a fault before its queue is larger. The move waits for the
+ * command, as otherwise the connection would end where stock's goes on (P9). No longer than for
+ * a flush: a NIC that hangs gives no room.
+ */
+static bool room_defers(struct sh_qp *qp, const struct sc_event *event) SH_LOCKED
+{
+	uint64_t now = sh_now_ns();
+
+	room_make(qp, qp->scq);
+	if (qp->rcq != qp->scq)
+		room_make(qp, qp->rcq);
+	if (!qp->room.late.since)
+		qp->room.late.since = now;
+	if (!room_grows(qp) || now - qp->room.late.since >= sh.config.flush_wait_ns)
+		return false;
+	if (event->type == SC_EV_MSG_STATE)
+		return true; /* the peer repeats it */
+	qp->room.late.type = (uint8_t)event->type;
+	qp->room.late.reason = (uint8_t)event->reason;
+	qp->room.late.epoch = event->epoch;
+	return true;
 }
 
 /* Leaves a connection that got no room once it has something that could be flushed. */
@@ -424,9 +478,18 @@ static void room_look_again(struct sh_qp *qp, uint64_t now) SH_LOCKED
 		room_check(qp);
 }
 
+static uint64_t room_next_timer(const struct sh_qp *qp)
+{
+	return qp->room.late.since ? qp->room.late.since + sh.config.flush_wait_ns : 0;
+}
+
 const struct sh_conn_part sh_room_part = {
 	.name = "room",
 	.life.left = room_forget,
-	.step = { .why = room_why, .forbids = room_forbids, .look = room_look_again },
+	.clock = { .next_timer = room_next_timer, .run = room_waited },
+	.step = { .why = room_why,
+		  .forbids = room_forbids,
+		  .defers = room_defers,
+		  .look = room_look_again },
 	.standby.paths = room_ask,
 };
