@@ -25,17 +25,31 @@ struct back {
 	bool over; /* true if the request before n was written over */
 };
 
+/*
+ * Is there a request, or nothing yet in a ring that has not come round? Requests count up to 2^32,
+ * and then from 0 on: before number 0 there may be one. It has its place's number in itself.
+ */
+static bool is_laid(const struct back *b, uint32_t at)
+{
+	return b->n || ring_ctrl_index(ring_sq_ctrl(b->sq, at & b->sq->mask)) == (at & 0xffff);
+}
+
+static bool is_over(const struct ring_sq *sq, uint32_t at)
+{
+	return sq->cur_post - at > sq->mask + 1;
+}
+
 /* Returns the slot of the request before; -1: there is none, or it was written over (b->over). */
 static int64_t back_step(struct back *b)
 {
-	for (uint32_t bbs = 1; b->n && bbs <= MAX_BBS; bbs++) {
+	for (uint32_t bbs = 1; bbs <= MAX_BBS; bbs++) {
 		uint32_t at = b->post - bbs, slot = at & b->sq->mask;
 
-		b->over = b->sq->cur_post - at > b->sq->mask + 1;
-		if (b->over)
+		b->over = (b->n || b->post) && is_over(b->sq, at);
+		if (is_over(b->sq, at))
 			break;
 		if (b->sq->wqe_head[slot] != b->n - 1 || ring_wqe_is_log(b->sq, at) ||
-		    ring_wqe_bbs(b->sq, at) != bbs)
+		    ring_wqe_bbs(b->sq, at) != bbs || !is_laid(b, at))
 			continue;
 		b->n--;
 		b->post = at;
@@ -108,7 +122,7 @@ static enum sp_last_seen last_seen(struct back b)
 		if (kind == SP_REQ_ATOMIC || (kind == SP_REQ_WRITE && data))
 			return SP_SEEN_UNPLACED;
 	}
-	return b.n ? SP_SEEN_UNPLACED : SP_SEEN_SAFE;
+	return b.n || b.over ? SP_SEEN_UNPLACED : SP_SEEN_SAFE;
 }
 
 static bool of_carrier(const struct ring_entry *e, const struct sp_carrier *c)

@@ -75,6 +75,12 @@ RING_INLINE uint8_t ring_ctrl_opcode(const struct mlx5_wqe_ctrl_seg *ctrl)
 	return ((const uint8_t *)&ctrl->opmod_idx_opcode)[3];
 }
 
+/* The place at which the request was laid, modulo 65,536. */
+RING_INLINE uint32_t ring_ctrl_index(const struct mlx5_wqe_ctrl_seg *ctrl)
+{
+	return be32toh(ctrl->opmod_idx_opcode) >> 8 & 0xffff;
+}
+
 RING_INLINE bool ring_op_atomic(uint32_t op)
 {
 	return op == MLX5_OPCODE_ATOMIC_CS || op == MLX5_OPCODE_ATOMIC_FA;
