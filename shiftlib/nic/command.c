@@ -3,7 +3,8 @@
  * Commands on other NICs that the application's verb has to wait for. Each is given by the worker
  * of its NIC while the application's thread gives its own. That thread gives none to a NIC that may
  * hang by now: the thread would not come back. But a command that waits in the worker's line behind
- * a long one is taken back from it when the NIC has just shown that it obeys.
+ * a long one is taken back from it when the NIC has just shown that it obeys, and given to the
+ * NIC's other worker: it may hang in the next moment.
  */
 #include "shiftlib/nic/command.h"
 
@@ -62,6 +63,17 @@ void sh_command_give(struct sh_command *command, struct sh_busy *waiting)
 		sh_command_here(command);
 }
 
+/* False: the command waited there, or there is no other worker. */
+static bool command_to_other(struct sh_command *command) SH_LOCKED
+{
+	struct sh_worker *prompt = command->nic->prompt;
+
+	if (!prompt || command_worker(command) == prompt || sh_worker_submit(prompt, &command->job))
+		return false;
+	command->worker = prompt;
+	return true;
+}
+
 /* Looks after one command. False: its NIC does not obey. */
 static bool command_poll(struct sh_command *command) SH_DROPS
 {
@@ -70,6 +82,8 @@ static bool command_poll(struct sh_command *command) SH_DROPS
 	if (!sh_nic_tried(command->nic, now))
 		return !command->under_way;
 	if (!command->under_way || !sh_worker_withdraw(command_worker(command), &command->job))
+		return true;
+	if (command_to_other(command))
 		return true;
 	sh_command_here(command);
 	command_over_locked(command);
