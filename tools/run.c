@@ -214,6 +214,14 @@ static const char *run_home(void)
 	return user ? user->pw_dir : NULL;
 }
 
+/* A level that is none is the library's to warn of, once. */
+static bool run_logs(void)
+{
+	const char *level = sh_setting("SHIFT_LOG");
+
+	return level && (!strcmp(level, "info") || !strcmp(level, "debug"));
+}
+
 static void run_set_wanted(const char *home)
 {
 	for (size_t i = 0; i < SH_VARIABLES; i++)
@@ -236,7 +244,7 @@ static void run_set_variables(const struct run_options *opt)
 		if (sh_variables_missing((enum sh_variable_of)of, home, text))
 			used += (size_t)snprintf(all + used, sizeof(all) - used, " %s", text);
 	run_set_wanted(home);
-	if (used)
+	if (used && run_logs())
 		sh_log(SH_LOG_INFO, "set for NCCL, UCX and MPI:%s (--no-env sets none)", all);
 }
 

@@ -28,10 +28,10 @@ const struct sh_variable sh_variables[SH_VARIABLES] = {
 static const struct {
 	const char *library, *file, *object;
 } owners[SH_VARIABLE_OWNERS] = {
-	[SH_VARIABLE_OF_NCCL] = { "NCCL", "/etc/nccl.conf", "/libnccl.so" },
+	[SH_VARIABLE_OF_NCCL] = { "NCCL", "/etc/nccl.conf", "/libnccl" },
 	[SH_VARIABLE_OF_UCX] = { "UCX", "/etc/ucx/ucx.conf", "/libuct_ib" },
 	[SH_VARIABLE_OF_OPEN_MPI] = { "Open MPI", "/etc/openmpi/openmpi-mca-params.conf",
-				      "/libopen-pal.so" },
+				      "/libopen-pal" },
 };
 
 const char *sh_variable_library(enum sh_variable_of of)
