@@ -9,7 +9,6 @@
 #include "shiftlib/base/settings.h"
 #include "shiftlib/base/variables.h"
 
-#define LINE_MAX_BYTES	4096
 #define OPEN_MPI_PREFIX "OMPI_MCA_" /* of variables, not in its files */
 
 const struct sh_variable sh_variables[SH_VARIABLES] = {
@@ -65,16 +64,19 @@ bool sh_variable_in_line(const struct sh_variable *variable, const char *line)
 	return *line == '=' || (variable->of == SH_VARIABLE_OF_UCX && *line == ':');
 }
 
+/* Nothing large is on the stack: it is the program's, in whose thread a device is opened. */
 static bool variable_in_file(const struct sh_variable *variable, const char *path)
 {
-	char line[LINE_MAX_BYTES];
 	FILE *file = fopen(path, "re");
 	bool found = false;
+	char *line = NULL;
+	size_t size = 0;
 
 	if (!file)
 		return false;
-	while (!found && fgets(line, sizeof(line), file))
+	while (!found && getline(&line, &size, file) >= 0)
 		found = sh_variable_in_line(variable, line);
+	free(line);
 	fclose(file);
 	return found;
 }
@@ -82,11 +84,14 @@ static bool variable_in_file(const struct sh_variable *variable, const char *pat
 static bool variable_in_folder(const struct sh_variable *variable, const char *folder, int length,
 			       const char *name)
 {
-	char path[PATH_MAX];
+	char *path = NULL;
+	bool found;
 
-	return folder &&
-	       snprintf(path, sizeof(path), "%.*s/%s", length, folder, name) < (int)sizeof(path) &&
-	       variable_in_file(variable, path);
+	if (!folder || asprintf(&path, "%.*s/%s", length, folder, name) < 0)
+		return false;
+	found = variable_in_file(variable, path);
+	free(path);
+	return found;
 }
 
 /* NCCL 2.23 and later take NCCL_CONF_FILE instead of the user's file. */

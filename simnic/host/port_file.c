@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,7 +14,8 @@
 #include "simnic/host/port_file.h"
 #include "simnic/host/real.h"
 
-#define PORT "/ports/1/"
+#define PORT	      "/ports/1/"
+#define PORT_FILE_MAX 768 /* bytes of a path; the stack may be small, as on the kernel's driver */
 
 /* Files of the port that the driver answers by a command; of a folder, all. */
 static const char *const asked[] = { "counters/",      "hw_counters/", "pkeys/",  "state",
@@ -79,13 +79,13 @@ static int with_value(uint64_t value)
 }
 
 /* The file below ports/1, and its NIC; NULL: it is none. */
-static const char *file_of_fd(int fd, char path[PATH_MAX], const struct sn_nic **nic)
+static const char *file_of_fd(int fd, char path[PORT_FILE_MAX], const struct sn_nic **nic)
 {
 	char link[64];
 	ssize_t n;
 
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = sn_real()->readlink(link, path, PATH_MAX - 1);
+	n = sn_real()->readlink(link, path, PORT_FILE_MAX - 1);
 	path[n > 0 ? n : 0] = '\0';
 	return file_of(path, nic);
 }
@@ -101,7 +101,7 @@ int sn_port_file_opened(int fd)
 {
 	int saved = errno, number, fresh, err;
 	const struct sn_nic *nic;
-	char path[PATH_MAX];
+	char path[PORT_FILE_MAX];
 	const char *file;
 
 	if (fd < 0)

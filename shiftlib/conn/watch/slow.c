@@ -212,8 +212,6 @@ void sh_slow_ask(const struct sh_nic *nic, struct sh_slow_update *look)
 {
 	slow_follow(nic);
 	snprintf(look->name, sizeof(look->name), "%s", nic->name);
-	if (of(nic)->looks++ % LIKE_LOOKS == 0)
-		like_ask(nic);
 }
 
 void sh_slow_read(struct sh_slow_update *look)
@@ -228,6 +226,9 @@ void sh_slow_told(struct sh_nic *nic, const struct sh_slow_update *look)
 	struct slow_nic *own = of(nic);
 
 	slow_follow(nic);
+	/* from here, the NIC's worker, as a thread is begun: the program's stack may be small */
+	if (own->looks++ % LIKE_LOOKS == 0)
+		like_ask(nic);
 	own->untold = !rates->port;
 	act(nic, sh_slow_update(&own->core, &sh.config.gray.rules, rates, &own->like, sh_now_ns()));
 	if (rates->port)
