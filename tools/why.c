@@ -155,6 +155,9 @@ static void why_remember(struct why *why, const struct why_kind *kind,
 
 	if (!strcmp(kind->kind, "degraded") || (lack && why->todo) || (back && !why->lack))
 		return;
+	/* what this end knows itself says more than that the other one moved first */
+	if (why->todo && cause && !strcmp(cause->cause, "peer"))
+		return;
 	why->todo = kind->open && cause ? cause->todo : NULL;
 	why->lack = lack;
 }
