@@ -70,6 +70,7 @@ struct sh_qp_app {
 /* A driven QP; with a connection once it is connected. */
 struct sh_qp {
 	struct sh_busy busy;
+	enum sh_level level;   /* here, and `closed` below, as there are thousands: no holes */
 	struct list_node link; /* sh_conns.qps */
 	struct ibv_qp *qp;
 	struct sh_ctx *ctx;
@@ -82,6 +83,7 @@ struct sh_qp {
 	struct sp_qp *sp;
 	struct ibv_qp_init_attr_ex init; /* attributes as the application passed them */
 	struct ibv_qp_cap caps;		 /* as returned */
+	bool closed;			 /* its connection */
 	struct {
 		struct sh_private_cq
 			*cq[2]; /* CQs for sends and receives of a foreign QP on driven CQs */
@@ -91,13 +93,11 @@ struct sh_qp {
 		bool set;	/* the program set something that SHIFT cannot repeat */
 		bool alternate; /* the program loaded an alternate path */
 	} foreign;
-	enum sh_level level;
 	const char *why;
 	struct sh_qp_app app;
 
 	/* the connection; conn_id 0: none */
 	uint32_t conn_id, nonce;
-	bool closed;
 	struct {
 		bool guarded; /* core.guarded, as it was counted */
 		bool moving;  /* counted as moving: its move has begun and not ended */

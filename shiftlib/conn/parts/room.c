@@ -249,20 +249,20 @@ static int room_size(struct sh_cq *cq) SH_LOCKED
 /* Raises the fault again that waited: there is room, or none comes. */
 static void room_late(struct sh_qp *qp) SH_LOCKED
 {
-	uint8_t type = qp->room.late.type;
+	uint8_t type = qp->room.late_type;
 
-	qp->room.late.type = 0;
+	qp->room.late_type = 0;
 	if (type)
-		sh_conn_about(qp, (enum sc_event_type)type, (enum sc_reason)qp->room.late.reason,
-			      qp->room.late.epoch);
+		sh_conn_about(qp, (enum sc_event_type)type, (enum sc_reason)qp->room.late_reason,
+			      qp->room.late_epoch);
 }
 
 static void room_waited(struct sh_qp *qp, uint64_t now) SH_LOCKED
 {
-	if (qp->room.late.since && now - qp->room.late.since >= sh.config.flush_wait_ns)
+	if (qp->room.late_since && now - qp->room.late_since >= sh.config.flush_wait_ns)
 		room_late(qp);
-	if (!qp->room.late.type)
-		qp->room.late.since = 0;
+	if (!qp->room.late_type)
+		qp->room.late_since = 0;
 }
 
 /* The lock was given up for it. */
@@ -387,15 +387,15 @@ static bool room_defers(struct sh_qp *qp, const struct sc_event *event) SH_LOCKE
 	room_make(qp, qp->scq);
 	if (qp->rcq != qp->scq)
 		room_make(qp, qp->rcq);
-	if (!qp->room.late.since)
-		qp->room.late.since = now;
-	if (!room_grows(qp) || now - qp->room.late.since >= sh.config.flush_wait_ns)
+	if (!qp->room.late_since)
+		qp->room.late_since = now;
+	if (!room_grows(qp) || now - qp->room.late_since >= sh.config.flush_wait_ns)
 		return false;
 	if (event->type == SC_EV_MSG_STATE)
 		return true; /* the peer repeats it */
-	qp->room.late.type = (uint8_t)event->type;
-	qp->room.late.reason = (uint8_t)event->reason;
-	qp->room.late.epoch = event->epoch;
+	qp->room.late_type = (uint8_t)event->type;
+	qp->room.late_reason = (uint8_t)event->reason;
+	qp->room.late_epoch = event->epoch;
 	return true;
 }
 
@@ -480,7 +480,7 @@ static void room_look_again(struct sh_qp *qp, uint64_t now) SH_LOCKED
 
 static uint64_t room_next_timer(const struct sh_qp *qp)
 {
-	return qp->room.late.since ? qp->room.late.since + sh.config.flush_wait_ns : 0;
+	return qp->room.late_since ? qp->room.late_since + sh.config.flush_wait_ns : 0;
 }
 
 const struct sh_conn_part sh_room_part = {

@@ -21,17 +21,15 @@ struct sh_loopback {
 
 /* Room for flushes of the application's own QP, in struct sh_qp. */
 struct sh_qp_room {
-	bool has;   /* has its places, until the QP is destroyed */
-	bool waits; /* there is no room yet; counted in sh_conns.roomless */
 	/*
 	 * The fault whose move waits for room: its kind (0: none), reason and carrier; since when a
 	 * move waits (0: none does).
 	 */
-	struct {
-		uint64_t since;
-		uint32_t epoch;
-		uint8_t type, reason;
-	} late;
+	uint64_t late_since;
+	uint32_t late_epoch;
+	uint8_t late_type, late_reason;
+	bool has;   /* has its places, until the QP is destroyed */
+	bool waits; /* there is no room yet; counted in sh_conns.roomless */
 };
 
 /* READs that push what the NICs wrote that are left, in struct sh_qp. */

@@ -213,7 +213,7 @@ static bool stall_is_hopeless(const struct sh_qp *qp)
 static bool stall_goes_on(struct sh_qp *qp)
 {
 	bool moves = qp->core.move != SC_MOVE_NONE;
-	uint64_t progress = moves ? 0 : sp_qp_progressed(qp->sp);
+	uint32_t progress = moves ? 0 : (uint32_t)sp_qp_progressed(qp->sp);
 	bool same = qp->stall.moves == moves && qp->stall.progress == progress;
 
 	qp->stall.moves = moves;

@@ -30,10 +30,10 @@ struct sh_stall_why;
 /* In struct sh_qp: does it go on? */
 struct sh_qp_stall {
 	uint64_t since;			/* time of the last look that showed it going on */
-	uint64_t progress;		/* completions at the last look */
+	const struct sh_stall_why *why; /* what it waits for, as was told; NULL: it goes on */
+	uint32_t progress;		/* completions at the last look, modulo 2^32 */
 	bool moves;			/* it was moving then */
 	bool collected;			/* completions that nobody polls were looked for */
-	const struct sh_stall_why *why; /* what it waits for, as was told; NULL: it goes on */
 };
 
 #endif
