@@ -327,3 +327,12 @@ const char *ctl_text(const json_t *object, const char *name)
 
 	return text ? text : "";
 }
+
+const char *ctl_address(const char *gid)
+{
+	static const char mapped[] = "::ffff:";
+
+	if (strncmp(gid, mapped, sizeof(mapped) - 1) || !strchr(gid, '.'))
+		return gid;
+	return gid + sizeof(mapped) - 1;
+}

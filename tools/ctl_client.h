@@ -86,5 +86,7 @@ int ctl_number(const char *text, long min, long max, long *out);
 long long ctl_int(const json_t *object, const char *name);
 bool ctl_true(const json_t *object, const char *name);
 const char *ctl_text(const json_t *object, const char *name);
+/* A GID of an answer as people know it: "10.0.0.2" where it stands for that. Within @gid. */
+const char *ctl_address(const char *gid);
 
 #endif

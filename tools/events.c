@@ -243,15 +243,6 @@ static void events_ms(const json_t *event, const char *name, char out[16])
 		snprintf(out, 16, "%.1f", (double)ctl_int(event, name) / 1e6);
 }
 
-/* The address of the peer's NIC: "10.0.0.2". */
-static const char *events_peer(const json_t *event)
-{
-	static const char mapped[] = "::ffff:";
-	const char *gid = ctl_text(event, "peer_gid");
-
-	return !strncmp(gid, mapped, sizeof(mapped) - 1) ? gid + sizeof(mapped) - 1 : gid;
-}
-
 static void events_row(struct events *e, const json_t *event)
 {
 	char nics[136], detect[16], took[16];
@@ -267,7 +258,7 @@ static void events_row(struct events *e, const json_t *event)
 	events_ms(event, "switch_ns", took);
 	printf("%-27s %8lld %-11s %-15s %-18s %-15s %5lld %9s %9s", ctl_text(event, "time"),
 	       ctl_int(event, "pid"), ctl_text(event, "kind"), ctl_text(event, "cause"), nics,
-	       events_peer(event), ctl_int(event, "qps"), detect, took);
+	       ctl_address(ctl_text(event, "peer_gid")), ctl_int(event, "qps"), detect, took);
 	if (json_object_get(event, "resent"))
 		printf(" %6lld %7lld %7lld", ctl_int(event, "resent"), ctl_int(event, "settled"),
 		       ctl_int(event, "unknown"));

@@ -149,15 +149,12 @@ static void status_standby(const json_t *qp, char *out, size_t size)
 /* "10.0.0.2 0x000123": by the address that the application connected to. */
 static void status_peer(const json_t *qp, char *out, size_t size)
 {
-	static const char mapped[] = "::ffff:";
-	const char *gid = ctl_text(qp, "peer_gid");
+	const char *gid = ctl_address(ctl_text(qp, "peer_gid"));
 	char lid[16];
 
 	out[0] = 0;
 	if (!ctl_int(qp, "peer_qpn"))
 		return;
-	if (!strncmp(gid, mapped, sizeof(mapped) - 1) && strchr(gid, '.'))
-		gid += sizeof(mapped) - 1;
 	if (!*gid) {
 		snprintf(lid, sizeof(lid), "LID %lld", ctl_int(qp, "peer_lid"));
 		gid = lid;

@@ -110,13 +110,6 @@ static const struct why_kind {
 	{ "kv-back", "the key-value store answers again", "", "", false },
 };
 
-static const char *why_address(const char *gid)
-{
-	static const char mapped[] = "::ffff:";
-
-	return !strncmp(gid, mapped, sizeof(mapped) - 1) ? gid + sizeof(mapped) - 1 : gid;
-}
-
 /* ---- events --------------------------------------------------------------------------------- */
 
 static void why_sentence(const struct why_kind *kind, const json_t *event)
@@ -129,7 +122,7 @@ static void why_sentence(const struct why_kind *kind, const json_t *event)
 	printf("%s%s%s%s%s", kind->before, ctl_text(event, "from"), kind->between,
 	       ctl_text(event, "to"), kind->after);
 	if (*ctl_text(event, "peer_gid"))
-		printf(" (to %s)", why_address(ctl_text(event, "peer_gid")));
+		printf(" (to %s)", ctl_address(ctl_text(event, "peer_gid")));
 }
 
 static void why_figures(const json_t *event)
@@ -224,7 +217,7 @@ static void why_qp(struct why *why, const json_t *qp)
 
 	printf("  Now QP 0x%06llx runs on %s (its own is %s), to %s QP 0x%06llx; it is %s: %s.\n",
 	       ctl_int(qp, "qpn"), ctl_text(qp, "nic"), ctl_text(qp, "default_nic"),
-	       why_address(ctl_text(qp, "peer_gid")), ctl_int(qp, "peer_qpn"),
+	       ctl_address(ctl_text(qp, "peer_gid")), ctl_int(qp, "peer_qpn"),
 	       ctl_text(qp, "level"), ctl_text(qp, "why"));
 	if (json_is_object(held))
 		printf("  %s is well, and held down for %lld s more, after %lld falls: traffic "
