@@ -141,13 +141,7 @@ static bool atomics_step(struct vqp *q)
 		r->expect.kind = KIND_DATA;
 		r->expect.seq = q->tx_next++;
 	}
-	if (q->batched) {
-		batch_post(q);
-		return true;
-	}
-	if (q->initiator ? vqp_shall_end(q) : q->last_seen)
-		post_last(q);
-	return false;
+	return post_step(q);
 }
 
 static void atomics_sent(struct vqp *q, const struct expect *e)

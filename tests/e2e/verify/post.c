@@ -251,3 +251,14 @@ void post_last(struct vqp *q)
 	q->last_sent = true;
 	batch_post(q);
 }
+
+bool post_step(struct vqp *q)
+{
+	if (q->batched) {
+		batch_post(q);
+		return true;
+	}
+	if (q->initiator ? vqp_shall_end(q) : q->last_seen)
+		post_last(q);
+	return false;
+}

@@ -17,5 +17,10 @@ void sges_fill(struct vqp *q, const struct ibv_sge *sge, int nsge, struct bytes_
 void sges_check(struct vqp *q, const char *what, const struct ibv_sge *sge, int nsge, size_t len,
 		struct bytes_id id);
 void post_last(struct vqp *q);
+/*
+ * Ends a step of a pattern in which one end alone sends data: posts what the step has built, or
+ * else the last message when it is due. True: something was built.
+ */
+bool post_step(struct vqp *q);
 
 #endif

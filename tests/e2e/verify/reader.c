@@ -77,13 +77,7 @@ static bool reader_step(struct vqp *q)
 	while (q->initiator && burst-- && vqp_may_post(q) && sq_room(q, 2) &&
 	       q->tx_next - q->tx_done < SLOTS)
 		reader_build(q);
-	if (q->batched) {
-		batch_post(q);
-		return true;
-	}
-	if (q->initiator ? vqp_shall_end(q) : q->last_seen)
-		post_last(q);
-	return false;
+	return post_step(q);
 }
 
 static void reader_sent(struct vqp *q, const struct expect *e)

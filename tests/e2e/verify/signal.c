@@ -150,13 +150,7 @@ static bool signal_step(struct vqp *q)
 		signal_step_sender(q);
 	else
 		moved = signal_step_receiver(q);
-	if (q->batched) {
-		batch_post(q);
-		return true;
-	}
-	if (q->initiator ? vqp_shall_end(q) : q->last_seen)
-		post_last(q);
-	return moved;
+	return post_step(q) || moved;
 }
 
 static void signal_sent(struct vqp *q, const struct expect *e)

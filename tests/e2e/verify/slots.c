@@ -355,13 +355,7 @@ static bool slots_step(struct vqp *q)
 		slots_step_sender(q);
 	else
 		moved = slots_step_receiver(q);
-	if (q->batched) {
-		batch_post(q);
-		return true;
-	}
-	if (q->initiator ? vqp_shall_end(q) : q->last_seen)
-		post_last(q);
-	return moved;
+	return post_step(q) || moved;
 }
 
 static void slots_finish(struct vqp *q, const struct final_info *peer)
