@@ -205,19 +205,28 @@ uint64_t sh_mapped_identity(const void *addr, size_t length)
 	return identity;
 }
 
-bool sh_mapped_elsewhere(const void *addr, size_t length)
+/* Of the first and the last byte: how many can be read, or a negative errno. */
+static int mapped_read(const void *addr, size_t length)
 {
 	uint8_t bytes[2], *at = (uint8_t *)addr;
-	struct iovec to[2] = { { &bytes[0], 1 }, { &bytes[1], 1 } };
-	struct iovec from[2] = { { at, 1 }, { at + length - 1, 1 } };
-	int saved = errno;
-	bool elsewhere;
-	ssize_t got;
+	struct iovec to = { bytes, 2 }, from[2] = { { at, 1 }, { at + length - 1, 1 } };
+	int saved = errno, got;
 
-	if (!length)
-		return false;
-	got = process_vm_readv(getpid(), to, 2, from, 2, 0);
-	elsewhere = got < 0 ? errno == EFAULT : got < 2;
+	got = (int)process_vm_readv(getpid(), &to, 1, from, 2, 0);
+	if (got < 0)
+		got = -errno;
 	errno = saved;
-	return elsewhere;
+	return got;
+}
+
+bool sh_mapped_readable(const void *addr, size_t length)
+{
+	return !length || mapped_read(addr, length) == 2;
+}
+
+bool sh_mapped_elsewhere(const void *addr, size_t length)
+{
+	int got = length ? mapped_read(addr, length) : 2;
+
+	return got == -EFAULT || got == 0 || got == 1;
 }

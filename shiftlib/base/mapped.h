@@ -20,9 +20,11 @@
 uint64_t sh_mapped_identity(const void *addr, size_t length);
 
 /*
- * True if the process cannot read it: a GPU's memory, say, that only devices reach. False where the
- * kernel does not let the process look. Any thread; one system call.
+ * readable: true if the process can read it. elsewhere: true if the process cannot: a GPU's memory,
+ * say, that only devices reach. Both are false where the kernel does not let the process look.
+ * Any thread; one system call.
  */
+bool sh_mapped_readable(const void *addr, size_t length);
 bool sh_mapped_elsewhere(const void *addr, size_t length);
 
 /* The same without the call of Linux 6.11, for tests. */

@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/uio.h>
 #include <unistd.h>
 #include "shiftlib/base/list.h"
 #include "shiftlib/base/log.h"
+#include "shiftlib/base/mapped.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/base/worker.h"
 #include "shiftlib/conn/carrier.h"
@@ -92,11 +92,8 @@ void sh_wqe_log_free(struct sh_qp *qp)
 /* Can this process read it? It cannot where the memory is a GPU's. */
 static bool words_readable(struct sh_mr *mr)
 {
-	uint8_t bytes[2], *at = mr->addr;
-	struct iovec to = { bytes, 2 }, from[2] = { { at, 1 }, { at + mr->length - 1, 1 } };
-
 	if (!mr->readable)
-		mr->readable = !mr->length || process_vm_readv(getpid(), &to, 1, from, 2, 0) == 2;
+		mr->readable = sh_mapped_readable(mr->addr, mr->length);
 	return mr->readable;
 }
 
