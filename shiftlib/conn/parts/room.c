@@ -359,6 +359,13 @@ static void room_make(struct sh_qp *qp, struct sh_cq *cq) SH_LOCKED
 		room_begin(cq, size);
 }
 
+static void room_make_all(struct sh_qp *qp) SH_LOCKED
+{
+	room_make(qp, qp->scq);
+	if (qp->rcq != qp->scq)
+		room_make(qp, qp->rcq);
+}
+
 /*
  * There is something that could be flushed into the program's queues: a connection that has
  * moved completes in SHIFT's own.
@@ -384,9 +391,7 @@ static bool room_defers(struct sh_qp *qp, const struct sc_event *event) SH_LOCKE
 {
 	uint64_t now = sh_now_ns();
 
-	room_make(qp, qp->scq);
-	if (qp->rcq != qp->scq)
-		room_make(qp, qp->rcq);
+	room_make_all(qp);
 	if (!qp->room.late_since)
 		qp->room.late_since = now;
 	if (!room_grows(qp) || now - qp->room.late_since >= sh.config.flush_wait_ns)
@@ -410,9 +415,7 @@ static void room_check_idle(struct sh_qp *qp) SH_LOCKED
 
 static void room_check(struct sh_qp *qp) SH_LOCKED
 {
-	room_make(qp, qp->scq);
-	if (qp->rcq != qp->scq)
-		room_make(qp, qp->rcq);
+	room_make_all(qp);
 	if (qp->room.waits && qp->paths.fits)
 		room_check_idle(qp);
 }
