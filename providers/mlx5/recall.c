@@ -34,19 +34,15 @@ static bool is_laid(const struct back *b, uint32_t at)
 	return b->n || ring_ctrl_index(ring_sq_ctrl(b->sq, at & b->sq->mask)) == (at & 0xffff);
 }
 
-static bool is_over(const struct ring_sq *sq, uint32_t at)
-{
-	return sq->cur_post - at > sq->mask + 1;
-}
-
 /* Returns the slot of the request before; -1: there is none, or it was written over (b->over). */
 static int64_t back_step(struct back *b)
 {
 	for (uint32_t bbs = 1; bbs <= MAX_BBS; bbs++) {
 		uint32_t at = b->post - bbs, slot = at & b->sq->mask;
+		bool over = b->sq->cur_post - at > b->sq->mask + 1;
 
-		b->over = (b->n || b->post) && is_over(b->sq, at);
-		if (is_over(b->sq, at))
+		b->over = over && (b->n || b->post);
+		if (over)
 			break;
 		if (b->sq->wqe_head[slot] != b->n - 1 || ring_wqe_is_log(b->sq, at) ||
 		    ring_wqe_bbs(b->sq, at) != bbs || !is_laid(b, at))
