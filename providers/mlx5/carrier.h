@@ -45,6 +45,7 @@ struct sp_carrier {
 	uint32_t nops;			 /* number of hidden NOPs that may be outstanding */
 	uint32_t nop_n[2];		 /* request numbers of the NOPs; the newest first */
 	uint32_t nops_withdrawn;	 /* number of NOPs taken out of the ring by a recall */
+	uint32_t nops_again;		 /* number of older NOPs that a recall made outstanding again */
 	uint32_t sq_counted, rq_counted; /* tails up to which qp_progressed has counted */
 	bool sring_live, rring_live;
 	_Atomic uint32_t err_mode;
@@ -63,7 +64,7 @@ struct sp_carrier {
 /* Returns how many hidden NOPs are outstanding: places that are not the application's. */
 RING_INLINE uint32_t ring_nops(const struct sp_carrier *c, uint32_t tail)
 {
-	uint32_t n = 0;
+	uint32_t n = c->nops_again;
 
 	for (uint32_t i = 0; i < c->nops; i++)
 		n += (int32_t)(c->nop_n[i] - tail) >= 0;

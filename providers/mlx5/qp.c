@@ -265,7 +265,8 @@ static void reset(struct sp_qp *qp)
 	c->rq.head = c->rq.pub = 0;
 	atomic_store(&c->rq.tail, 0);
 	c->sq_err = c->rq_err = c->left = c->recalled = false;
-	c->nops = c->nops_withdrawn = c->sq_counted = c->rq_counted = 0;
+	c->nops = c->nops_withdrawn = c->nops_again = 0;
+	c->sq_counted = c->rq_counted = 0;
 	c->sq.log = (struct ring_log){ 0 };
 	atomic_store(&c->err_mode, RING_ERR_NONE);
 	atomic_store(&c->app_status, 0);

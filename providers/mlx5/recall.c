@@ -154,6 +154,20 @@ static void backlog_take(const struct sp_carrier *c, uint32_t seen)
 	ring_cq_refresh_slow(cq);
 }
 
+/* NOPs before the two newest, which were complete before the recall: the places are not the application's. */
+static void count_older_nops(struct sp_carrier *c)
+{
+	uint32_t tail = atomic_load(&c->sq.tail), requests = 0;
+	struct ring_walk w;
+
+	c->nops_again = 0;
+	if (!ring_walk_start(&w, &c->sq))
+		return;
+	while (ring_walk_next(&w) >= 0)
+		requests++;
+	c->nops_again = c->sq.head - tail - requests - ring_nops(c, tail);
+}
+
 /* All locks held. */
 static int recall(struct sp_carrier *c, enum sp_last_seen *seen)
 {
@@ -172,6 +186,7 @@ static int recall(struct sp_carrier *c, enum sp_last_seen *seen)
 	backlog_take(c, unseen);
 	atomic_store(&c->sq.tail, b.n);
 	c->sq_counted = b.n;
+	count_older_nops(c);
 	*seen = last_seen(b);
 	return 0;
 }

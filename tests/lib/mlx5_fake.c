@@ -156,7 +156,8 @@ static int provider_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 
 void fake_dev_make(struct fake_dev *dev, bool install)
 {
-	static int fd = 1000;
+	enum { FIRST_FD = 1000, FDS = 4096 }; /* the engine's table of them is bounded */
+	static int made;
 
 	memset(dev, 0, sizeof(*dev));
 	ring_init_obj_override(init_obj);
@@ -164,7 +165,7 @@ void fake_dev_make(struct fake_dev *dev, bool install)
 	dev->verbs.sz = sizeof(dev->verbs);
 	dev->verbs.context.abi_compat = (void *)UINTPTR_MAX;
 	dev->verbs.context.device = &dev->device;
-	dev->verbs.context.cmd_fd = fd++;
+	dev->verbs.context.cmd_fd = FIRST_FD + made++ % FDS;
 	dev->verbs.context.ops.post_send = provider_post_send;
 	dev->verbs.context.ops.poll_cq = provider_poll_cq;
 	dev->next_qpn = 0x40;

@@ -13,26 +13,30 @@
 enum { SIG = IBV_SEND_SIGNALED, MAX = 32 };
 
 static const struct fake_geometry small = { 16, 16, 4, 16, 1, false };
+/* with places to spare for NOPs */
+static const struct fake_geometry spare = { 32, 16, 4, 16, 4, false };
+static const struct fake_geometry *geometry;
 static struct rig *rig;
 static struct sp_request info[MAX];
 static uint64_t next;
 
-static void make(bool cq_ex)
+static void make(const struct fake_geometry *g, bool cq_ex)
 {
-	rig = rig_new(&small, 64, cq_ex);
+	geometry = g;
+	rig = rig_new(g, 64, cq_ex);
 	ENGINE->qp.guard(rig->sp, true);
 	next = 1;
 }
 
 static int setup(void **state)
 {
-	make(false);
+	make(&small, false);
 	return 0;
 }
 
 static int setup_ex(void **state)
 {
-	make(true);
+	make(&small, true);
 	return 0;
 }
 
@@ -112,7 +116,7 @@ static uint32_t recall(enum sp_last_seen expected)
 
 static uint32_t settle(uint32_t n, uint32_t delivered)
 {
-	uint32_t to = rig_standby(rig, &small);
+	uint32_t to = rig_standby(rig, geometry);
 	struct sp_settled settled;
 	enum sp_fate fates[MAX];
 
@@ -325,6 +329,41 @@ static void what_is_written_over_counts_as_seen(void **state)
 	nothing_to_see();
 }
 
+/* All that was posted is complete, by the fence's NOP, and the application goes on. */
+static void fence_and_resume(void)
+{
+	bool unrepeatable;
+
+	(void)ENGINE->move.fence(rig->sp, &unrepeatable);
+	fake_run(&rig->carriers[rig->active].qp, MAX);
+	assert_int_equal(ENGINE->cq.collect(rig->sp_scq), 0);
+	assert_true(ENGINE->move.fenced(rig->sp));
+	assert_int_equal(ENGINE->move.resume(rig->sp), 0);
+}
+
+/* NOPs among what comes again take no room of the application's. */
+static void older_nops_take_no_room(void **state)
+{
+	uint32_t n;
+
+	rig_delete(rig);
+	make(&spare, false);
+	post("www");
+	fence_and_resume();
+	post("www");
+	fence_and_resume();
+	post("w");
+	fence_and_resume();
+	leave();
+	n = recall(SP_SEEN_SAFE);
+	post("wwwwwwwwW");
+	assert_int_not_equal(rig_send(rig, IBV_WR_RDMA_WRITE, next, SIG, 1), 0);
+	assert_int_equal(settle(n, 0), 7);
+	acknowledge(16);
+	see(1, 16);
+	nothing_to_see();
+}
+
 /*
  * Completions that were collected make room for posts that a queue of stock's would refuse. The next carrier has no
  * more room than the queue, so the oldest requests count as seen.
@@ -469,6 +508,7 @@ int main(void)
 		TEST(fence_in_a_full_ring),
 		TEST(what_is_written_over_counts_as_seen),
 		TEST(no_more_comes_again_than_has_room),
+		TEST(older_nops_take_no_room),
 		TEST(completions_of_an_earlier_move_stay),
 		TEST(counted_or_read_is_safe),
 		TEST(nothing_was_moved),
