@@ -40,12 +40,12 @@ struct sp_carrier {
 	bool xlat; /* true if keys differ from the application's */
 	/* true if no longer active: nothing in the carrier counts */
 	bool left;
-	bool recalled;			 /* true if what was acknowledged is outstanding again */
-	uint32_t acked;			 /* tail before the recall */
-	uint32_t nops;			 /* number of hidden NOPs that may be outstanding */
-	uint32_t nop_n[2];		 /* request numbers of the NOPs; the newest first */
-	uint32_t nops_withdrawn;	 /* number of NOPs taken out of the ring by a recall */
-	uint32_t nops_again;		 /* number of older NOPs that a recall made outstanding again */
+	bool recalled;		 /* true if what was acknowledged is outstanding again */
+	uint32_t acked;		 /* tail before the recall */
+	uint32_t nops;		 /* number of hidden NOPs that may be outstanding */
+	uint32_t nop_n[2];	 /* request numbers of the NOPs; the newest first */
+	uint32_t nops_withdrawn; /* number of NOPs taken out of the ring by a recall */
+	uint32_t nops_again;	 /* number of older NOPs that a recall made outstanding again */
 	uint32_t sq_counted, rq_counted; /* tails up to which qp_progressed has counted */
 	bool sring_live, rring_live;
 	_Atomic uint32_t err_mode;

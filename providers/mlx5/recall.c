@@ -154,7 +154,10 @@ static void backlog_take(const struct sp_carrier *c, uint32_t seen)
 	ring_cq_refresh_slow(cq);
 }
 
-/* NOPs before the two newest, which were complete before the recall: the places are not the application's. */
+/*
+ * Counts the NOPs older than the two newest: complete before the recall, they take places again
+ * that are not the application's.
+ */
 static void count_older_nops(struct sp_carrier *c)
 {
 	uint32_t tail = atomic_load(&c->sq.tail), requests = 0;
