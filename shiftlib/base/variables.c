@@ -233,11 +233,42 @@ static void variables_judge(enum sh_variable_of of)
 		       owners[of].library, text, owners[of].file);
 }
 
+/* True in the first rank of an MPI job: one process speaks for all. */
+static bool first_of_job(void)
+{
+	static const char *const names[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *rank = secure_getenv(names[i]);
+
+		if (rank)
+			return !strcmp(rank, "0");
+	}
+	return false;
+}
+
+/* What `shiftctl run` does not set: whether a job uses such atomics only its user knows. */
+static void variables_atomics(void)
+{
+	static const struct sh_variable mode = {
+		SH_VARIABLE_OF_UCX, "UCX_ATOMIC_MODE", "cpu", { NULL }
+	};
+
+	if (first_of_job() && !sh_variable_is_set(&mode, NULL))
+		sh_log(SH_LOG_WARN,
+		       "if this MPI job uses one-sided accumulates or locks, set %s=%s: without it "
+		       "UCX lets the NIC run them, and one that is under way at a fault ends the "
+		       "job",
+		       mode.name, mode.value);
+}
+
 static void variables_judge_all(void)
 {
 	bool found[SH_VARIABLE_OWNERS] = { false };
 
 	dl_iterate_phdr(variables_look, found);
+	if (found[SH_VARIABLE_OF_UCX])
+		variables_atomics();
 	for (int of = 0; of < SH_VARIABLE_OWNERS; of++)
 		if (found[of])
 			variables_judge((enum sh_variable_of)of);

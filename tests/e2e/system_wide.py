@@ -129,13 +129,26 @@ for i in range(n.value):
 """
 
 
-def warnings(lab, shift, *libraries, **env):
-    """What SHIFT says of a program with libraries of these names, which opens two devices."""
+def warnings(lab, shift, *libraries, of=" runs without ", **env):
+    """The lines `of` that SHIFT logs in a program with libraries of these names, which opens two devices."""
     paths = [os.path.join(lab.folder, name) for name in libraries]
     env = {**env, "HOME": lab.folder, "UCX_CONFIG_DIR": lab.folder}
     program = lab.run("h0", [sys.executable, "-c", OPENS, *paths], shift=shift, env=env)
     check(not program.process.returncode, program.tail())
-    return [line for line in (program.err() + lab.shift_log(program)).split("\n") if " runs without " in line]
+    return [line for line in (program.err() + lab.shift_log(program)).split("\n") if of in line]
+
+
+def atomics(lab):
+    """One line of an MPI job over UCX names the variable that its user may have to set."""
+    def said(*libraries, shift=Shift(), **env):
+        return warnings(lab, shift, *libraries, of="UCX_ATOMIC_MODE=cpu", **env)
+    check(len(said("libuct_ib.so.0", OMPI_COMM_WORLD_RANK="0")) == 1, "the first rank, by shiftctl run")
+    check(len(said("libuct_ib.so.0", shift=Shift(way="preload"), PMI_RANK="0")) == 1, "the first rank, preloaded")
+    check(not said("libuct_ib.so.0", OMPI_COMM_WORLD_RANK="1"), "another rank")
+    check(not said("libuct_ib.so.0"), "no MPI job")
+    check(not said(OMPI_COMM_WORLD_RANK="0"), "MPI without UCX")
+    check(not said("libuct_ib.so.0", OMPI_COMM_WORLD_RANK="0", UCX_ATOMIC_MODE="cpu"), "it is set")
+    check(not said("libuct_ib.so.0", OMPI_COMM_WORLD_RANK="0", UCX_ATOMIC_MODE="device"), "it is set otherwise")
 
 
 def variables(lab):
@@ -156,7 +169,7 @@ def variables(lab):
     check(not warnings(lab, shift, "libuct_ib.so.0"), "UCX's file")
 
 
-CASES = {f.__name__: f for f in (nothing_by_default, others_named, named, asked_for, launched, switched_off, variables)}
+CASES = {f.__name__: f for f in (nothing_by_default, others_named, named, asked_for, launched, switched_off, atomics, variables)}
 
 if __name__ == "__main__":
     sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))
