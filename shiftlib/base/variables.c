@@ -257,8 +257,7 @@ static void variables_atomics(void)
 	if (first_of_job() && !sh_variable_is_set(&mode, NULL))
 		sh_log(SH_LOG_WARN,
 		       "if this MPI job uses one-sided accumulates or locks, set %s=%s: without it "
-		       "UCX lets the NIC run them, and one that is under way at a fault ends the "
-		       "job",
+		       "UCX lets the NIC run them, and one under way at a fault ends the job",
 		       mode.name, mode.value);
 }
 
