@@ -51,7 +51,6 @@ void sh_nic_cut_poll(struct sh_nic *nic) SH_LOCKED;
 /* going.c. watch: the NIC has been opened. look: its time has come. */
 void sh_nic_going_watch(struct sh_nic *nic) SH_LOCKED;
 void sh_nic_going_poll(struct sh_nic *nic) SH_LOCKED;
-void sh_nic_taken(struct sh_nic *nic) SH_LOCKED; /* health.c: the device is going */
 
 /*
  * give.c. look: true if the NIC is closed as the job needed the room; then it is looked after.

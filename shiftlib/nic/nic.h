@@ -187,6 +187,7 @@ bool sh_nic_prompt(const struct sh_nic *nic) SH_LOCKED;
 void sh_nic_sick(struct sh_nic *nic) SH_LOCKED;
 /* Called by a context of its present incarnation. */
 void sh_nic_fatal(struct sh_nic *nic) SH_LOCKED;
+void sh_nic_taken(struct sh_nic *nic) SH_LOCKED; /* the device is going */
 /* Count an object made on an incarnation, from hold to release. */
 void sh_nic_hold(struct sh_nic *nic, uint32_t incarnation) SH_LOCKED;
 void sh_nic_release(struct sh_nic *nic, uint32_t incarnation) SH_LOCKED;

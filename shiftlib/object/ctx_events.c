@@ -31,6 +31,9 @@
 #include "shiftlib/replica/memory.h"
 #include "shiftlib/replica/srq.h"
 
+#define LEAVE_LOOK_NS SH_NS_PER_MS
+#define LEAVE_WAITS   5 /* times SHIFT_FLUSH_WAIT_MS */
+
 static bool users_any(const struct sh_ctx *ctx, enum sh_user user)
 {
 	uint32_t port;
@@ -342,6 +345,33 @@ const struct sh_module sh_ctx_events_module = { .name = "ctx-events", .run = eve
 bool sh_ctx_death_masked(const struct sh_ctx *ctx, bool gone)
 {
 	return ctx->death_masked || (gone && sh_ctx_masked(ctx));
+}
+
+/* True while a masked connection is on the dead device, where its queue pair may still execute. */
+static bool ctx_still_used(const struct sh_ctx *ctx) SH_LOCKED
+{
+	const struct sh_qp *qp;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		if (qp->ctx == ctx && qp->counted.user == SH_USER_MASKED &&
+		    qp->core.move != SC_MOVE_ENDED && qp->active->nic == ctx->nic &&
+		    sh_carrier_dead(qp->active))
+			return true;
+	return false;
+}
+
+void sh_ctx_leave(struct ibv_context *context)
+{
+	struct sh_ctx *ctx = sh_ctx_find(context);
+	uint64_t until = sh_now_ns() + LEAVE_WAITS * sh.config.flush_wait_ns;
+
+	if (ctx && !ctx->dead && ctx->nic->state == SH_NIC_OPEN &&
+	    ctx->incarnation == ctx->nic->incarnation)
+		sh_nic_taken(ctx->nic);
+	while (ctx && ctx_still_used(ctx) && sh_now_ns() < until) {
+		sh_wait_some(LEAVE_LOOK_NS);
+		ctx = sh_ctx_find(context);
+	}
 }
 
 static bool channel_of_cq(const struct sh_cq *cq, const struct ibv_comp_channel *facade)

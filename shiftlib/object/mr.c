@@ -137,7 +137,9 @@ static bool mr_may_be_placeholder(const struct sh_pd *pd, const struct sh_mr *re
 /*
  * Programs register memory whenever they like, UCX for each large message. While the death of their
  * NIC is kept from them they get a region that is real on the other paths, where their connections
- * are, and that the NIC has never heard of.
+ * are, and that the NIC has never heard of. A NIC that the kernel takes away executes requests for
+ * a while when it takes no command any more: they would fail by that key, this end's and the
+ * peer's. So the connections leave first.
  */
 static struct ibv_mr *mr_register_without_nic(struct ibv_pd *real_pd, struct sh_mr *request)
 {
@@ -149,6 +151,10 @@ static struct ibv_mr *mr_register_without_nic(struct ibv_pd *real_pd, struct sh_
 	request->placeholder = true;
 	sh_lock();
 	pd = sh_pd_find(real_pd);
+	if (mr_may_be_placeholder(pd, request, gone)) {
+		sh_ctx_leave(real_pd->context);
+		pd = sh_pd_find(real_pd);
+	}
 	if (mr_may_be_placeholder(pd, request, gone))
 		mr = sh_mr_placeholder(real_pd, request);
 	if (mr && !mr_add(pd, mr, request)) {

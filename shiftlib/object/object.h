@@ -29,6 +29,11 @@ bool sh_ctx_death_masked(const struct sh_ctx *ctx, bool gone) SH_LOCKED;
  * to destroy.
  */
 int sh_ctx_destroy_result(struct ibv_context *context, int ret);
+/*
+ * Takes the context's device as gone, and waits until the masked connections have left it; a few
+ * times SHIFT_FLUSH_WAIT_MS at most. ctx_events.c.
+ */
+void sh_ctx_leave(struct ibv_context *context) SH_DROPS;
 
 /* Tells events that were held back, and are due. ctx may be NULL. ctx_events.c. */
 void sh_ctx_tell_owed(struct sh_ctx *ctx) SH_LOCKED;

@@ -376,6 +376,22 @@ def late_mr_sick(lab, args):
     return late_mr_without_nic(lab, args, "nic-internal-error")
 
 
+def late_mr_leaving(lab, args, host="h0"):
+    """Registered while the kernel takes the NIC away: no command is taken any more, and the queue pair still executes."""
+    lab.ctl("removal", host + "/mlx5_0", 1000)
+    pair = yield Pair(lab, args, "late-mr", "--rounds", 1000)
+    pair.said("CONNECTED")
+    pair.protected()
+    lab.fault("nic-disassociate", host + "/mlx5_0")
+    pair.say("go")
+    pair.done()
+    pair.moved()
+
+
+def late_mr_peer_leaving(lab, args):
+    return late_mr_leaving(lab, args, "h1")
+
+
 def unprotected(lab, why=""):
     """All connections, and what is said of them."""
     def said():
@@ -1147,12 +1163,12 @@ def last(lab, args):
 
 
 CASES = (query, bare, both_sick, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
-         late_mr, stopped_peer, storm, bad_key, ended, ending, ending_srq, ending_hung, ending_exit, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
+         late_mr, stopped_peer, storm, bad_key, ended, ending, ending_srq, ending_hung, ending_exit, late_mr_gone, late_mr_sick, late_mr_leaving, late_mr_peer_leaving, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
          teardown_slow, limits, resize_gone, resize_sick, resize_hung, overrun_home, overrun_alone, late_rts_standby, late_rts_hung,
          exit_moving, exit_hung, fork, kill, abandon,
          hung_nic, kv_late, kv_deaf, tight, tight_drain, held, tuned, forks, solicited, solicited_gone, armed, armed_foreign, bound, states, asked, limit, last, changed, cancelled, cycles)
 # The same steps with another fault, pace or limit.
-ALIKE = ((late_mr_gone, late_mr_sick), (resize_gone, resize_sick), (overrun_home, overrun_alone), (teardown, teardown_slow), (sparse, sparse_limit),
+ALIKE = ((late_mr_gone, late_mr_sick), (late_mr_leaving, late_mr_peer_leaving), (resize_gone, resize_sick), (overrun_home, overrun_alone), (teardown, teardown_slow), (sparse, sparse_limit),
          (reset, reset_fast), (late_rts, late_rts_standby, late_rts_hung),
          (ending, ending_srq, ending_hung, ending_exit))
 
