@@ -247,18 +247,29 @@ static bool first_of_job(void)
 	return false;
 }
 
-/* What `shiftctl run` does not set: whether a job uses such atomics only its user knows. */
-static void variables_atomics(void)
+static bool ucx_lacks(const char *name)
 {
-	static const struct sh_variable mode = {
-		SH_VARIABLE_OF_UCX, "UCX_ATOMIC_MODE", "cpu", { NULL }
-	};
+	struct sh_variable variable = { .of = SH_VARIABLE_OF_UCX, .name = name };
 
-	if (first_of_job() && !sh_variable_is_set(&mode, NULL))
+	return !sh_variable_is_set(&variable, NULL);
+}
+
+/* What `shiftctl run` does not set, as it has a price, or only the user knows of the need. */
+static void variables_of_job(void)
+{
+	if (!first_of_job())
+		return;
+	if (ucx_lacks("UCX_ATOMIC_MODE"))
+		sh_log(SH_LOG_WARN, "if this MPI job uses one-sided accumulates or locks, set "
+				    "UCX_ATOMIC_MODE=cpu: "
+				    "without it UCX lets the NIC run them, and one under way at a "
+				    "fault ends the "
+				    "job");
+	if (ucx_lacks("UCX_ADAPTIVE_PROGRESS"))
 		sh_log(SH_LOG_WARN,
-		       "if this MPI job uses one-sided accumulates or locks, set %s=%s: without it "
-		       "UCX lets the NIC run them, and one under way at a fault ends the job",
-		       mode.name, mode.value);
+		       "if this MPI job shall outlive the removal of a NIC, set "
+		       "UCX_ADAPTIVE_PROGRESS=n: without it UCX aborts when a channel of its idle "
+		       "datagrams tells of the removal");
 }
 
 static void variables_judge_all(void)
@@ -267,7 +278,7 @@ static void variables_judge_all(void)
 
 	dl_iterate_phdr(variables_look, found);
 	if (found[SH_VARIABLE_OF_UCX])
-		variables_atomics();
+		variables_of_job();
 	for (int of = 0; of < SH_VARIABLE_OWNERS; of++)
 		if (found[of])
 			variables_judge((enum sh_variable_of)of);

@@ -49,7 +49,7 @@ size_t sh_variables_missing(enum sh_variable_of of, const char *home, char text[
 /*
  * Warns once in a process that has such a library loaded without its variables: SHIFT came in
  * otherwise than by `shiftctl run`, and cannot set them any more. In the first rank of an MPI job
- * over UCX the log also names UCX_ATOMIC_MODE, unless it is set.
+ * over UCX the log also names what only its user can decide.
  */
 void sh_variables_judge(void);
 

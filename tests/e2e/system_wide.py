@@ -138,17 +138,17 @@ def warnings(lab, shift, *libraries, of=" runs without ", **env):
     return [line for line in (program.err() + lab.shift_log(program)).split("\n") if of in line]
 
 
-def atomics(lab):
-    """One line of an MPI job over UCX names the variable that its user may have to set."""
-    def said(*libraries, shift=Shift(), **env):
-        return warnings(lab, shift, *libraries, of="UCX_ATOMIC_MODE=cpu", **env)
-    check(len(said("libuct_ib.so.0", OMPI_COMM_WORLD_RANK="0")) == 1, "the first rank, by shiftctl run")
-    check(len(said("libuct_ib.so.0", shift=Shift(way="preload"), PMI_RANK="0")) == 1, "the first rank, preloaded")
-    check(not said("libuct_ib.so.0", OMPI_COMM_WORLD_RANK="1"), "another rank")
-    check(not said("libuct_ib.so.0"), "no MPI job")
-    check(not said(OMPI_COMM_WORLD_RANK="0"), "MPI without UCX")
-    check(not said("libuct_ib.so.0", OMPI_COMM_WORLD_RANK="0", UCX_ATOMIC_MODE="cpu"), "it is set")
-    check(not said("libuct_ib.so.0", OMPI_COMM_WORLD_RANK="0", UCX_ATOMIC_MODE="device"), "it is set otherwise")
+def of_mpi(lab):
+    """A line each of an MPI job over UCX names the two variables that its user may have to set."""
+    def said_by(*libraries, shift=Shift(), **env):
+        return warnings(lab, shift, *libraries, of="if this MPI job", **env)
+    check(len(said_by("libuct_ib.so.0", OMPI_COMM_WORLD_RANK="0")) == 2, "the first rank, by shiftctl run")
+    check(len(said_by("libuct_ib.so.0", shift=Shift(way="preload"), PMI_RANK="0")) == 2, "the first rank, preloaded")
+    check(not said_by("libuct_ib.so.0", OMPI_COMM_WORLD_RANK="1"), "another rank")
+    check(not said_by("libuct_ib.so.0"), "no MPI job")
+    check(not said_by(OMPI_COMM_WORLD_RANK="0"), "MPI without UCX")
+    said = said_by("libuct_ib.so.0", OMPI_COMM_WORLD_RANK="0", UCX_ATOMIC_MODE="device")
+    check(len(said) == 1 and "UCX_ADAPTIVE_PROGRESS=n" in said[0], "one of them is set, whatever to")
 
 
 def variables(lab):
@@ -169,7 +169,7 @@ def variables(lab):
     check(not warnings(lab, shift, "libuct_ib.so.0"), "UCX's file")
 
 
-CASES = {f.__name__: f for f in (nothing_by_default, others_named, named, asked_for, launched, switched_off, atomics, variables)}
+CASES = {f.__name__: f for f in (nothing_by_default, others_named, named, asked_for, launched, switched_off, of_mpi, variables)}
 
 if __name__ == "__main__":
     sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))
