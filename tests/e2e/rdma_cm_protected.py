@@ -7,6 +7,7 @@ ends where the path that rdma_cm knows is dead. On a real kernel's soft-RoCE the
 """
 import os
 import re
+import shutil
 import sys
 
 from shiftlab.lab import Shift, cases_main, wait_for
@@ -14,15 +15,16 @@ from shiftlab.perftest import SOON, Failed, end, link, switch
 
 A, B = "10.0.0.1", "10.0.0.2"       # mlx5_0 of h0 and of h1
 PORT = 7471
+FI_PORT = 47592     # of fi_pingpong itself
 TALK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kernel", "rsocket_talk.py")
 WRITE_BW = "ib_write_bw -F -s 16384 -D 600 -R -x 0"
 
 
-def pair(lab, server, client):
-    """Both ends, connected; the server listens before the client begins."""
+def pair(lab, server, client, listens=None):
+    """Both ends, connected; the server listens before the client begins, by rdma_cm if not otherwise."""
     shift = Shift(log="info", **SOON)
     s = lab.start("h0", server.split(), "server", shift)
-    wait_for("listening of the server", lambda: lab.status()["listeners"] or not s.running(), 30)
+    wait_for("listening of the server", lambda: (listens() if listens else lab.status()["listeners"]) or not s.running(), 30)
     c = lab.start("h1", client.split(), "client", shift)
     return s, c
 
@@ -130,6 +132,39 @@ def rsocket(lab):
             raise Failed(f"{p.name} has moved {ways} only")
 
 
+# libfabric takes addresses of interfaces: this is a network of their own that has them, while it is read from.
+INTERFACES = f"""
+ip link set lo up && ip link add va type veth peer name vb && ip link set va up && ip link set vb up &&
+ip addr add {A}/24 dev va && ip addr add {B}/24 dev va && echo READY && exec cat
+"""
+
+
+def sockets_listen(network):
+    """By TCP, the ends of fi_pingpong tell each other where they are."""
+    with open(f"/proc/{network.pid}/net/tcp", encoding="ascii") as f:
+        return f":{FI_PORT:04X} " in f.read()
+
+
+def fi_pingpong(lab):
+    """libfabric's verbs provider; each message is compared, and the first wrong one ends both."""
+    missing = [name for name in ("fi_pingpong", "ip", "unshare", "nsenter") if not shutil.which(name)]
+    if missing:
+        print("fi_pingpong: skipped, without", *missing)
+        return
+    network = lab.launch("network", ["unshare", "--net", "sh", "-c", INTERFACES], lab.env(), stdin=True)
+    wait_for("network", lambda: "READY" in network.out() or not network.running(), 30)
+    if not network.running():
+        print("fi_pingpong: skipped, as no network with interfaces can be made here:", network.err().strip())
+        return
+    common = f"nsenter --net=/proc/{network.pid}/ns/net fi_pingpong -d mlx5_0 -p verbs -e msg -c -I 1000000 -S 16384"
+    ends = pair(lab, common, f"{common} {A}", lambda: sockets_listen(network))
+    await_protected(lab, ends)
+    await_more(lab, ends, traffic(lab), "traffic")
+    there_and_back(lab, ends, link, traffic(lab), "traffic")
+    if any(not p.running() for p in ends):
+        raise Failed(f"an end has ended: {ends[0].tail()}{ends[1].tail()}")
+
+
 def riostream(lab):
     """Without a fault: its threads poll a channel that blocks, so nothing may be kept from them."""
     for _ in range(3):
@@ -138,7 +173,7 @@ def riostream(lab):
         wait_for("end of the listener", lambda: not lab.status()["listeners"])
 
 
-CASES = {f.__name__: f for f in (write_bw, write_bw_switch, ends_on_backup, removed, rping, rsocket, riostream)}
+CASES = {f.__name__: f for f in (write_bw, write_bw_switch, ends_on_backup, removed, rping, rsocket, fi_pingpong, riostream)}
 
 
 if __name__ == "__main__":
