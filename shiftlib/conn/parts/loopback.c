@@ -17,26 +17,23 @@
 #include "shiftlib/base/list.h"
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
-#include "shiftlib/base/worker.h"
 #include "shiftlib/conn/clock.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/move.h"
 #include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/control/address.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/keys.h"
 #include "shiftlib/replica/context.h"
 #include "shiftlib/replica/memory.h"
-#include "shiftlib/replica/real_qp.h"
+#include "shiftlib/replica/reader.h"
 #include "shiftlib/replica/srq.h"
 #include "shiftlib/shift.h"
 
 #define LOOPBACK_BATCH	 64 /* READs at a time */
-#define LOOPBACK_TIMEOUT 14
 #define LOOPBACK_BYTES	 4096
 #define LOOPBACK_LOOK_NS (50 * SH_NS_PER_US)
 #define LOOPBACK_FEW	 4		    /* bytes: a longer READ may be for what it brings */
@@ -50,18 +47,8 @@ bool sh_loopback_is(const struct sh_qp *qp)
 
 bool sh_loopback_has_reader(const struct sh_qp *qp, uint32_t path)
 {
-	return qp->loopback.readers && qp->loopback.readers[path].state != SH_READER_NONE;
+	return qp->loopback.readers && qp->loopback.readers[path].of.state != SH_READER_NONE;
 }
-
-struct loopback_job {
-	struct sh_job job;
-	struct sh_qp *qp;
-	struct sh_nic *nic;
-	uint8_t path;
-	struct sh_address address;
-	struct ibv_pd *own_pd; /* the application's PD where it may be used; or NULL */
-	struct sh_loopback_reader reader, gone;
-};
 
 /* Another connection's step, or a worker, may be what leads to it. */
 static void loopback_check_at(struct sh_qp *self, uint64_t at) SH_LOCKED
@@ -73,122 +60,44 @@ static void loopback_check_at(struct sh_qp *self, uint64_t at) SH_LOCKED
 	sh_wake_at(at);
 }
 
-/* ---- readers: made and destroyed on the NIC's worker ---------------------------------------- */
+/* ---- readers -------------------------------------------------------------------------------- */
 
-static bool reader_make(struct loopback_job *task, struct ibv_pd *pd)
+static void reader_hold(void *owner, uint8_t path, bool begin) SH_LOCKED
 {
-	struct ibv_qp_attr limits = { .timeout = LOOPBACK_TIMEOUT,
-				      .retry_cnt = 1,
-				      .max_rd_atomic = 1,
-				      .max_dest_rd_atomic = 1,
-				      .qp_access_flags = IBV_ACCESS_REMOTE_READ };
+	struct sh_qp *qp = owner;
 
-	return sh_looped_make(&task->reader.looped, pd, LOOPBACK_BYTES, LOOPBACK_BATCH,
-			      &task->address, &limits);
+	if (begin)
+		sh_job_begin(&qp->busy);
+	else
+		sh_job_end(&qp->busy);
 }
 
-/*
- * Returns the PD for a reader: the replica's, whose keys name the application's memory, or the
- * application's own where its NIC lives. A PD that cannot be replicated, which moves nothing,
- * gets a reader of other memory.
- */
-static struct ibv_pd *reader_pd(struct loopback_job *task)
+static void reader_made(void *owner, uint8_t path) SH_LOCKED
 {
-	struct sh_pd *pd = task->qp->pd;
-	struct sh_loopback_reader *reader = &task->reader;
+	struct sh_qp *qp = owner;
+	bool made = qp->loopback.readers[path].of.state != SH_READER_NONE;
 
-	if (sh_pd_shadowed(pd, task->path)) {
-		reader->incarnation = pd->shadow[task->path].incarnation;
-		return pd->shadow[task->path].pd;
-	}
-	reader->own = task->own_pd != NULL;
-	if (reader->own || !task->nic->ctx)
-		return task->own_pd;
-	reader->incarnation = task->nic->incarnation;
-	reader->looped.pd = sh.real->alloc_pd(task->nic->ctx);
-	return reader->looped.pd;
+	loopback_check_at(qp, sh_now_ns() + (made ? 0 : LOOPBACK_WAIT_NS));
 }
 
-static void loopback_job_run(struct sh_job *job)
-{
-	struct loopback_job *task = (struct loopback_job *)job;
-	struct ibv_pd *real;
+/* A PD that cannot be replicated moves nothing: its reader reads other memory. */
+static const struct sh_reader_kind reader_kind = {
+	.bytes = LOOPBACK_BYTES,
+	.batch = LOOPBACK_BATCH,
+	.reads = 1,
+	.access = IBV_ACCESS_REMOTE_READ,
+	.alone = true,
+	.hold = reader_hold,
+	.made = reader_made,
+};
 
-	sh.real->thread_inside();
-	sh_looped_destroy(&task->gone.looped);
-	if (task->reader.state != SH_READER_MAKING)
-		return;
-	real = reader_pd(task);
-	if (real && reader_make(task, real)) {
-		task->reader.state = SH_READER_READY;
-		return;
-	}
-	sh_looped_destroy(&task->reader.looped);
-	task->reader = (struct sh_loopback_reader){ 0 };
-}
-
-static void loopback_job_made(struct loopback_job *task) SH_LOCKED
-{
-	struct sh_loopback_reader *reader = &task->qp->loopback.readers[task->path];
-	const struct sh_ctx *ctx = task->qp->ctx;
-	struct sp_dev *dev =
-		task->reader.own ? ctx->dev : sh_nic_dev(task->nic, sh_nic_engine(ctx->nic));
-
-	*reader = task->reader;
-	loopback_check_at(task->qp, sh_now_ns() + (reader->state ? 0 : LOOPBACK_WAIT_NS));
-	if (reader->state != SH_READER_READY)
-		return;
-	if (!reader->own)
-		sh_nic_hold(task->nic, reader->incarnation);
-	if (dev)
-		sp_qp_foreign(dev, reader->looped.qp);
-	sh_kick();
-}
-
-static void loopback_job_done(struct sh_job *job)
-{
-	struct loopback_job *task = (struct loopback_job *)job;
-
-	sh_lock();
-	if (task->gone.looped.qp && !task->gone.own)
-		sh_nic_release(task->nic, task->gone.incarnation);
-	if (job->canceled)
-		task->reader = (struct sh_loopback_reader){ 0 };
-	if (task->qp->loopback.readers[task->path].state == SH_READER_MAKING)
-		loopback_job_made(task);
-	sh_job_end(&task->qp->busy);
-	sh_unlock();
-	free(task);
-}
-
-/* Destroys the reader that is there; make: another one follows. */
-static void loopback_job_submit(struct sh_qp *qp, uint8_t path, bool make) SH_LOCKED
+static void reader_renew(struct sh_qp *qp, uint8_t path, bool make) SH_LOCKED
 {
 	struct sh_loopback_reader *reader = &qp->loopback.readers[path];
-	struct sh_ctx *ctx = qp->ctx;
-	struct sh_nic *nic = ctx->path[path];
-	struct loopback_job *task = calloc(1, sizeof(*task));
+	struct sh_reader_place place = { qp->pd, path, qp };
 
-	if (!task)
-		return;
-	*task = (struct loopback_job){ .job = { .fn = loopback_job_run, .done = loopback_job_done },
-				       .qp = qp,
-				       .nic = nic,
-				       .path = path,
-				       .address = nic->address,
-				       .gone = *reader };
-	if (!path && !ctx->dead)
-		task->own_pd = qp->pd->pd;
-	if (make)
-		task->reader.state = SH_READER_MAKING;
-	sh_job_begin(&qp->busy);
-	if (nic->worker && !sh_worker_submit(nic->worker, &task->job)) {
-		*reader = (struct sh_loopback_reader){ .state = make ? SH_READER_MAKING
-								     : SH_READER_NONE };
-		return;
-	}
-	sh_job_end(&qp->busy);
-	free(task);
+	if (sh_reader_renew(&reader->of, &reader_kind, &place, make))
+		reader->asked = false;
 }
 
 static void readers_start(struct sh_qp *qp) SH_LOCKED
@@ -197,18 +106,18 @@ static void readers_start(struct sh_qp *qp) SH_LOCKED
 
 	for (path = 0; path < SC_MAX_PATHS; path++)
 		if (sh_loopback_has_reader(qp, path) &&
-		    qp->loopback.readers[path].state == SH_READER_READY)
-			loopback_job_submit(qp, path, false);
+		    qp->loopback.readers[path].of.state == SH_READER_READY)
+			reader_renew(qp, path, false);
 }
 
 /* Has it read? One that cannot is made anew, and asked again. */
 static bool reader_has_read(struct sh_loopback_reader *reader)
 {
 	struct ibv_wc wc;
-	int n = reader->failed ? -1 : ibv_poll_cq(reader->looped.cq, 1, &wc);
+	int n = reader->of.failed ? -1 : ibv_poll_cq(reader->of.looped.cq, 1, &wc);
 
 	if (n < 0 || (n && wc.status))
-		reader->failed = true;
+		reader->of.failed = true;
 	if (n > 0 && !wc.status)
 		reader->asked = false;
 	return !reader->asked;
@@ -219,17 +128,17 @@ static struct sh_loopback_reader *reader_get(struct sh_qp *qp, uint8_t path) SH_
 {
 	struct sh_loopback_reader *reader = &qp->loopback.readers[path];
 	struct sh_nic *nic = qp->ctx->path[path];
-	bool stale = reader->own ? qp->ctx->dead : reader->incarnation != nic->incarnation;
 
-	if (reader->state == SH_READER_READY && !reader->failed && !stale)
+	if (reader->of.state == SH_READER_READY && !reader->of.failed &&
+	    !sh_reader_stale(&reader->of, qp->pd, path))
 		/* the answer is to an earlier question */
 		return reader_has_read(reader) ? reader : NULL;
-	if (reader->failed && sh_nic_up(nic))
+	if (reader->of.failed && sh_nic_up(nic))
 		sh_warn_once("%s: READs of a loopback QP wait: this NIC does not read, and other "
 			     "connections receive on it",
 			     nic->name);
-	if (reader->state != SH_READER_MAKING && sh_nic_up(nic))
-		loopback_job_submit(qp, path, true);
+	if (reader->of.state != SH_READER_MAKING && sh_nic_up(nic))
+		reader_renew(qp, path, true);
 	return NULL;
 }
 
@@ -244,25 +153,25 @@ static void read_target(const struct sh_qp *qp, uint8_t path,
 			struct ibv_send_wr *wr)
 {
 	uint32_t rkey = read->rkey;
-	bool known = rkey && !reader->looped.pd &&
-		     (reader->own || sh_keymap_get(&qp->ctx->lkeys[path], rkey, &rkey));
+	bool known = rkey && !reader->of.looped.pd &&
+		     (reader->of.own || sh_keymap_get(&qp->ctx->lkeys[path], rkey, &rkey));
 
-	wr->wr.rdma.remote_addr = known ? read->addr : (uintptr_t)reader->looped.memory;
-	wr->wr.rdma.rkey = known ? rkey : reader->looped.mr->rkey;
+	wr->wr.rdma.remote_addr = known ? read->addr : (uintptr_t)reader->of.looped.memory;
+	wr->wr.rdma.rkey = known ? rkey : reader->of.looped.mr->rkey;
 }
 
 static void reader_ask(struct sh_qp *qp, uint8_t path, struct sh_loopback_reader *reader,
 		       const struct sp_read *reads, uint32_t n)
 {
-	struct ibv_sge sge = { (uintptr_t)reader->looped.memory, 1, reader->looped.mr->lkey };
+	struct ibv_sge sge = { (uintptr_t)reader->of.looped.memory, 1, reader->of.looped.mr->lkey };
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_READ, .sg_list = &sge, .num_sge = 1 }, *bad;
 	uint32_t i;
 
 	reader->asked = true;
-	for (i = 0; i < n && !reader->failed; i++) {
+	for (i = 0; i < n && !reader->of.failed; i++) {
 		read_target(qp, path, reader, &reads[i], &wr);
 		wr.send_flags = i + 1 == n ? IBV_SEND_SIGNALED : 0;
-		reader->failed = ibv_post_send(reader->looped.qp, &wr, &bad);
+		reader->of.failed = ibv_post_send(reader->of.looped.qp, &wr, &bad);
 	}
 }
 
@@ -379,7 +288,7 @@ static bool loopback_failed(const struct sh_qp *self, uint32_t paths)
 
 	for (path = 0; path < SC_MAX_PATHS; path++)
 		if ((paths & self->loopback.asked) >> path & 1 &&
-		    self->loopback.readers[path].failed)
+		    self->loopback.readers[path].of.failed)
 			return true;
 	return false;
 }
@@ -511,21 +420,11 @@ static void loopback_connected(struct sh_qp *qp) SH_LOCKED
 /* The connection is closed, and no job is under way. */
 void sh_loopback_drop(struct sh_qp *qp)
 {
-	struct sh_loopback_reader gone;
-	uint8_t path;
+	struct sh_reader_place place = { .pd = qp->pd, .owner = qp };
 
-	for (path = 0; qp->loopback.readers && path < SC_MAX_PATHS; path++) {
-		gone = qp->loopback.readers[path];
-		qp->loopback.readers[path] = (struct sh_loopback_reader){ 0 };
-		if (gone.state != SH_READER_READY)
-			continue;
-		sh_job_begin(&qp->busy);
-		sh_unlock();
-		sh_looped_destroy(&gone.looped);
-		sh_lock();
-		if (!gone.own)
-			sh_nic_release(qp->ctx->path[path], gone.incarnation);
-		sh_job_end(&qp->busy);
+	for (; qp->loopback.readers && place.path < SC_MAX_PATHS; place.path++) {
+		qp->loopback.readers[place.path].asked = false;
+		sh_reader_drop(&qp->loopback.readers[place.path].of, &reader_kind, &place);
 	}
 }
 

@@ -8,18 +8,15 @@
 #include <stdint.h>
 #include "shiftlib/base/locked.h"
 #include "shiftlib/core/core.h"
-#include "shiftlib/replica/real_qp.h"
+#include "shiftlib/replica/reader.h"
 
 struct sh_conn_part;
 struct sh_qp;
 
 /* SHIFT's own loopback QP, which READs there: see loopback.c. */
 struct sh_loopback_reader {
-	enum { SH_READER_NONE, SH_READER_MAKING, SH_READER_READY } state;
-	bool own; /* made in the application's context; else it holds the NIC's incarnation */
-	bool asked, failed;
-	uint32_t incarnation;
-	struct sh_looped looped; /* pd NULL: the PD is the replica's or the application's */
+	struct sh_reader of;
+	bool asked;
 };
 
 /* The application's own QP is a loopback QP. */
