@@ -73,6 +73,7 @@ static void event_file_free(struct sn_event_file *file)
 {
 	sn_real()->close(file->app_dup);
 	sn_real()->close(file->dev_fd);
+	free(file->lost);
 	free(file);
 }
 
@@ -170,15 +171,37 @@ int sn_event_file_attr(const struct sn_req *req, uint16_t id, bool async,
 	return *out ? 0 : -EBADF;
 }
 
+static void event_lose(struct sn_event_file *file, const uint8_t *event)
+{
+	uint64_t *lost = realloc(file->lost, (file->n_lost + 1) * sizeof(*lost));
+
+	if (!lost)
+		return;
+	memcpy(&lost[file->n_lost++], event, sizeof(*lost));
+	file->lost = lost;
+}
+
+static uint32_t lost_take_back(struct sn_event_file *file, uint64_t element)
+{
+	uint32_t kept = 0, n = file->n_lost;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (file->lost[i] != element)
+			file->lost[kept++] = file->lost[i];
+	file->n_lost = kept;
+	return n - kept;
+}
+
 /* The element is the first word of either kind of event. */
 uint32_t sn_event_file_take_back(struct sn_event_file *file, uint64_t element)
 {
 	uint8_t kept[256][16], event[16];
-	uint32_t n_kept = 0, purged = 0;
+	uint32_t n_kept = 0, purged;
 	ssize_t n;
 
 	if (!file)
 		return 0;
+	purged = lost_take_back(file, element);
 	while (n_kept < 256 && (n = recv(file->app_dup, event, sizeof(event), MSG_DONTWAIT)) > 0) {
 		if (!memcmp(event, &element, sizeof(element)))
 			purged++;
@@ -186,7 +209,9 @@ uint32_t sn_event_file_take_back(struct sn_event_file *file, uint64_t element)
 			memcpy(kept[n_kept++], event, sizeof(event));
 	}
 	for (uint32_t i = 0; i < n_kept; i++)
-		send(file->dev_fd, kept[i], file->async ? 16 : 8, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (send(file->dev_fd, kept[i], file->async ? 16 : 8, MSG_DONTWAIT | MSG_NOSIGNAL) <
+		    0)
+			event_lose(file, kept[i]);
 	return purged;
 }
 

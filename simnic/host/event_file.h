@@ -21,6 +21,9 @@ struct sn_event_file {
 	uint32_t numbers; /* number of fds under which the application has it */
 	int dev_fd;
 	uint32_t users; /* CQs and QPs that send their events here */
+	/* Elements of unread events that could not go back into the socket: the NIC is gone. */
+	uint64_t *lost;
+	uint32_t n_lost;
 };
 
 /* An object's optional event file: the context's own, or none, when the attribute is absent. */

@@ -503,6 +503,38 @@ static void unread_events_do_not_block_destroy(void **state)
 	/* finish() destroys; the test's time-out is the proof */
 }
 
+/* The same where the NIC is gone, and another CQ of the channel has an unread event, too. */
+static void unread_events_of_a_gone_nic(void **state)
+{
+	struct ibv_cq *other = ibv_create_cq(rig.ctx, 16, NULL, rig.channel, 0);
+	struct ibv_qp_init_attr init = {
+		.send_cq = other, .recv_cq = other, .qp_type = IBV_QPT_RC, .cap = { 1, 1, 1, 1, 0 }
+	};
+	struct ibv_qp_attr to_init = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+	struct ibv_qp_attr to_error = { .qp_state = IBV_QPS_ERR };
+	struct ibv_recv_wr wr = { .wr_id = 1 }, *bad;
+	struct ibv_qp *qp;
+
+	assert_non_null(other);
+	qp = ibv_create_qp(rig.pd, &init);
+	assert_non_null(qp);
+	assert_int_equal(
+		ibv_modify_qp(qp, &to_init,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+		0);
+	assert_int_equal(ibv_modify_qp(qp, &to_error, IBV_QP_STATE), 0);
+	assert_int_equal(ibv_req_notify_cq(rig.cq, 0), 0);
+	assert_int_equal(ibv_req_notify_cq(other, 0), 0);
+	assert_int_equal(ibv_post_recv(qp, &wr, &bad), 0);
+	assert_int_equal(post_write(64, IBV_SEND_SIGNALED), 0);
+	expect_status(IBV_WC_SUCCESS);
+	assert_int_equal(rig_ctl("fault nic-disassociate h0/mlx5_1"), 0);
+	assert_int_equal(rig_event(rig.ctx), IBV_EVENT_DEVICE_FATAL);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(other), 0);
+	/* finish() destroys the other one */
+}
+
 static void cq_resize_keeps_completions(void **state)
 {
 	for (int i = 0; i < 8; i++)
@@ -848,6 +880,7 @@ static int tests(void)
 		WITH(connect_rc, modify_rules_hold),
 		WITH(connect_patient, completion_event_once_per_arm),
 		WITH(connect_patient, unread_events_do_not_block_destroy),
+		WITH(connect_patient, unread_events_of_a_gone_nic),
 		WITH(connect_patient, cq_resize_keeps_completions),
 		WITH(connect_patient, rnr_waits_for_a_receive),
 		WITH(connect_no_rnr, rnr_gives_up),
