@@ -247,34 +247,24 @@ static bool first_of_job(void)
 	return false;
 }
 
-static bool ucx_lacks(const char *name)
-{
-	struct sh_variable variable = { .of = SH_VARIABLE_OF_UCX, .name = name };
-
-	return !sh_variable_is_set(&variable, NULL);
-}
-
-/* What `shiftctl run` does not set, as it has a price, or only the user knows of the need. */
+/* What `shiftctl run` does not set: whether a job uses such atomics only its user knows. */
 static void variables_of_job(void)
 {
-	if (!first_of_job())
-		return;
-	if (ucx_lacks("UCX_ATOMIC_MODE"))
-		sh_log(SH_LOG_WARN, "if this MPI job uses one-sided accumulates or locks, set "
-				    "UCX_ATOMIC_MODE=cpu: "
-				    "without it UCX lets the NIC run them, and one under way at a "
-				    "fault ends the "
-				    "job");
-	if (ucx_lacks("UCX_ADAPTIVE_PROGRESS"))
+	static const struct sh_variable mode = { .of = SH_VARIABLE_OF_UCX,
+						 .name = "UCX_ATOMIC_MODE" };
+
+	if (first_of_job() && !sh_variable_is_set(&mode, NULL))
 		sh_log(SH_LOG_WARN,
-		       "if this MPI job shall outlive the removal of a NIC, set "
-		       "UCX_ADAPTIVE_PROGRESS=n: without it UCX aborts when a channel of its idle "
-		       "datagrams tells of the removal");
+		       "if this MPI job uses one-sided accumulates or locks, set %s=cpu: without "
+		       "it UCX lets the NIC run them, and one under way at a fault ends the job",
+		       mode.name);
 }
+
+static bool variables_found[SH_VARIABLE_OWNERS]; /* set before a device is open */
 
 static void variables_judge_all(void)
 {
-	bool found[SH_VARIABLE_OWNERS] = { false };
+	bool *found = variables_found;
 
 	dl_iterate_phdr(variables_look, found);
 	if (found[SH_VARIABLE_OF_UCX])
@@ -289,4 +279,9 @@ void sh_variables_judge(void)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, variables_judge_all);
+}
+
+bool sh_variable_library_found(enum sh_variable_of of)
+{
+	return variables_found[of];
 }

@@ -5,10 +5,12 @@
  * events of one object here.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include "providers/engine.h"
 #include "shiftlib/base/table.h"
+#include "shiftlib/base/variables.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/part.h"
@@ -380,15 +382,30 @@ static bool channel_of_cq(const struct sh_cq *cq, const struct ibv_comp_channel 
 }
 
 /*
+ * UCX looks, without waiting, at the channels of interfaces that it does not use, its datagrams',
+ * and ends the process where a look fails: the masked connections with it. It hears of the death by
+ * DEVICE_FATAL.
+ */
+static bool channel_looked_at_by_ucx(const struct ibv_comp_channel *facade) SH_LOCKED
+{
+	const struct sh_ctx *ctx = sh_ctx_find(facade->context);
+	int flags = fcntl(facade->fd, F_GETFL);
+
+	return flags >= 0 && flags & O_NONBLOCK && ctx && sh_ctx_masked(ctx) &&
+	       sh_variable_library_found(SH_VARIABLE_OF_UCX);
+}
+
+/*
  * True if a masked connection uses the channel. A channel that only others use is as on stock:
  * they wait for completions that never come.
  */
 bool sh_news_death_masked(const struct ibv_comp_channel *facade)
 {
 	struct sh_qp *qp;
-	bool masked = false;
+	bool masked;
 
 	sh_lock();
+	masked = channel_looked_at_by_ucx(facade);
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		masked |= qp->counted.user == SH_USER_MASKED &&
 			  (channel_of_cq(qp->scq, facade) || channel_of_cq(qp->rcq, facade));

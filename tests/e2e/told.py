@@ -5,9 +5,11 @@ pair is not protected, the program hears the same events in the same order; else
 
   told.py --build DIR [CASE...]
 """
+import ctypes
 import json
 import os
 import re
+import shutil
 import sys
 
 from shiftlab.lab import Shift, cases_main, free_port, wait_for
@@ -24,13 +26,13 @@ NIC = "h0/mlx5_0"
 class Ends:
     """Two ends of told, of which the server is watched."""
 
-    def __init__(self, lab, shift):
+    def __init__(self, lab, shift, env=None):
         self.lab, self.shift = lab, shift
         how = Shift(log="info", backup="pair", **SOON) if shift else None
         argv = [os.path.join(lab.out, "bin", "told"), "-p", free_port()]
         kind = "shift" if shift else "stock"
-        self.server = lab.start("h0", argv + ["-s"], "server-" + kind, how, stdin=True)
-        self.client = lab.start("h1", argv, "client-" + kind, how, stdin=True)
+        self.server = lab.start("h0", argv + ["-s"], "server-" + kind, how, env, stdin=True)
+        self.client = lab.start("h1", argv, "client-" + kind, how, env, stdin=True)
         self.both = (self.server, self.client)
         for p in self.both:
             self.await_count(p, "TALKED", 1)
@@ -164,6 +166,42 @@ def channel_beside(kind):
         ends.moved()
         ends.talk()
     return lambda lab: alike(lab, script)
+
+
+def looked_at(lab, shift=True, env=None):
+    """What a program finds that only looks at the channel of its datagrams, on a NIC that is taken away, and then."""
+    ends = Ends(lab, shift, env)
+    ends.say("watch", "LOOKS")
+    bystander(ends, "ud")
+    ends.must("look before", ends.say("look", "LOOKED"), ["EAGAIN", "0"])
+    lab.fault("nic-disassociate", NIC)
+    ends.heard(FATAL)
+    ends.moved()
+    ends.talk()
+    looks = [ends.say("look", "LOOKED") for _ in range(2)]
+    ends.end()
+    return looks
+
+
+def channel_looked_at(lab):
+    for shift in (False, True):
+        looks = looked_at(lab, shift)
+        if [word for word, _ in looks] != ["error", "error"]:
+            raise Failed(f"{'SHIFT' if shift else 'stock'}: {looks}")
+        for word in ("heal all", "destroy", "create --hosts 2 --nics 2"):
+            lab.ctl(*word.split())
+
+
+def channel_looked_at_by_ucx(lab):
+    """UCX would end the process, and the connection that has moved with it."""
+    ctypes.CDLL("libutil.so.1")
+    with open("/proc/self/maps", encoding="ascii") as f:
+        some = re.search(r"/\S*/libutil\S*", f.read()).group()
+    ucx = os.path.join(lab.folder, "libuct_ib.so.0")
+    shutil.copy(some, ucx)
+    looks = looked_at(lab, env={"LD_PRELOAD": ucx})
+    if looks[1] != ["EAGAIN", "0"]:
+        raise Failed(f"UCX finds {looks}")
 
 
 def port_beside(kind):
@@ -360,6 +398,8 @@ def tables_move_meanwhile(lab):
 CASES = {
     **{f"death_beside_{kind}": death_beside(kind) for kind in ("ud", "uc", "rc")},
     **{f"channel_beside_{kind}": channel_beside(kind) for kind in ("ud", "uc", "rc")},
+    "channel_looked_at": channel_looked_at,
+    "channel_looked_at_by_ucx": channel_looked_at_by_ucx,
     **{f"port_beside_{kind}": port_beside(kind) for kind in ("ud", "uc", "rc")},
     **{f"death_then_{what}": death_then_made(what) for what in ("cq", "mr", "pd", "qp")},
     **{f.__name__: f for f in (tables_move, death_beside_failed, death_alone, death_then_error, death_then_connected,

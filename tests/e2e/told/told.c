@@ -7,6 +7,8 @@
 #include "tests/lib/pair.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +65,27 @@ static void listen_from_now(void)
 	must_zero(pthread_create(&thread, NULL, completions_say, listening), "pthread_create");
 	pthread_detach(thread);
 	say("LISTENS");
+}
+
+/* One that the program only looks at. */
+static void look_from_now(void)
+{
+	listening = ibv_create_comp_channel(nic.ctx);
+	must(listening, "ibv_create_comp_channel");
+	must_zero(fcntl(listening->fd, F_SETFL, O_NONBLOCK), "fcntl");
+	say("LOOKS");
+}
+
+static void look(void)
+{
+	struct pollfd fd = { listening->fd, POLLIN, 0 };
+	struct ibv_cq *cq;
+	void *context;
+	int n = poll(&fd, 1, 0);
+
+	errno = 0;
+	must(ibv_get_cq_event(listening, &cq, &context), "no event");
+	say("LOOKED %s %d", errno == EAGAIN ? "EAGAIN" : "error", n);
 }
 
 static void events_follow(struct ibv_context *context)
@@ -269,6 +292,10 @@ static void obey(char *word)
 		bystander_init(argument);
 	else if (!strcmp(word, "listen"))
 		listen_from_now();
+	else if (!strcmp(word, "watch"))
+		look_from_now();
+	else if (!strcmp(word, "look"))
+		look();
 	else if (!strcmp(word, "connect"))
 		bystander_connect();
 	else if (!strcmp(word, "fail"))

@@ -6,14 +6,12 @@ from shiftlab import jobs
 
 # rc_verbs posts through libibverbs; ud_verbs makes its connections. A simulated NIC has no network
 # interface whose routes UCX could ask for. Without DEVX, UCX 1.20 answers a strong fence by a READ
-# with a key that the peer never made; on one queue pair the weak one orders as well. UCX arms the channels of
-# interfaces that it does not poll, its datagrams', and aborts where one of these tells of a NIC that is gone.
+# with a key that the peer never made; on one queue pair the weak one orders as well.
 UCX = {
     "UCX_TLS": "rc_verbs,ud_verbs,self",
     "UCX_NET_DEVICES": "mlx5_0:1",
     "UCX_IB_ROCE_REACHABILITY_MODE": "all",
     "UCX_FENCE_MODE": "weak",
-    "UCX_ADAPTIVE_PROGRESS": "n",
 }
 # What a NIC executes twice would change memory twice, so that connections with atomics outstanding end
 # with an error when their NIC dies. UCX then does atomics by messages.
