@@ -382,33 +382,29 @@ static bool channel_of_cq(const struct sh_cq *cq, const struct ibv_comp_channel 
 }
 
 /*
- * UCX looks, without waiting, at the channels of interfaces that it does not use, its datagrams',
- * and ends the process where a look fails: the masked connections with it. It hears of the death by
- * DEVICE_FATAL.
+ * UCX looks, without waiting, at the channels of interfaces that it does not use, and ends the
+ * process where a look fails. It hears of the death by DEVICE_FATAL.
  */
-static bool channel_looked_at_by_ucx(const struct ibv_comp_channel *facade) SH_LOCKED
+static bool channel_looked_at_by_ucx(const struct ibv_comp_channel *facade)
 {
-	const struct sh_ctx *ctx = sh_ctx_find(facade->context);
 	int flags = fcntl(facade->fd, F_GETFL);
 
-	return flags >= 0 && flags & O_NONBLOCK && ctx && sh_ctx_masked(ctx) &&
-	       sh_variable_library_found(SH_VARIABLE_OF_UCX);
+	return flags >= 0 && flags & O_NONBLOCK && sh_variable_library_found(SH_VARIABLE_OF_UCX);
 }
 
 /*
- * True if a masked connection uses the channel. A channel that only others use is as on stock:
- * they wait for completions that never come.
+ * True if a masked connection uses the channel, or would end with the process. A channel that only
+ * others use is as on stock: they wait for completions that never come.
  */
 bool sh_news_death_masked(const struct ibv_comp_channel *facade)
 {
+	bool ucx = channel_looked_at_by_ucx(facade), masked = false;
 	struct sh_qp *qp;
-	bool masked;
 
 	sh_lock();
-	masked = channel_looked_at_by_ucx(facade);
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		masked |= qp->counted.user == SH_USER_MASKED &&
-			  (channel_of_cq(qp->scq, facade) || channel_of_cq(qp->rcq, facade));
+			  (ucx || channel_of_cq(qp->scq, facade) || channel_of_cq(qp->rcq, facade));
 	sh_unlock();
 	return masked;
 }
