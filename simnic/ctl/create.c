@@ -68,6 +68,7 @@ static bool create_option(int opt, struct create *create)
 		create->netdev[create->n_netdevs++] = optarg;
 		return true;
 	case 'j': config->joined = true; return true;
+	case 'D': config->direct = true; return true;
 	case 'g':
 		if (!ctl_number("--gpu-switch", optarg, 1, SN_MAX_GPU_CARDS, &value))
 			return false;
@@ -99,6 +100,7 @@ int ctl_create(int argc, char **argv)
 		{ "seed", required_argument, NULL, 's' },
 		{ "netdev", required_argument, NULL, 'd' },
 		{ "joined", no_argument, NULL, 'j' },
+		{ "direct", no_argument, NULL, 'D' },
 		{ "gpu-switch", required_argument, NULL, 'g' },
 		{ NULL, 0, NULL, 0 },
 	};
@@ -115,6 +117,8 @@ int ctl_create(int argc, char **argv)
 			return CTL_USAGE;
 	if (optind != argc)
 		return ctl_usage("create: unexpected '%s'", argv[optind]);
+	if (create.config.direct && (create.config.n_hosts != 2 || create.config.joined))
+		return ctl_usage("--direct wants two hosts, and no --joined");
 	err = sn_fabric_create(name, &create.config);
 	if (err == -EEXIST)
 		return ctl_fail("fabric '%s' exists; destroy it first", name);

@@ -13,7 +13,7 @@ static const char help[] =
 	"\n"
 	"  create [--hosts 2] [--nics 2] [--link-layer eth|ib] [--cmd-cost-us N] [--seed N]\n"
 	"         [--card-ports N] [--numa-nodes N] [--netdev NIC=INTERFACE]...\n"
-	"         [--joined] [--gpu-switch N]\n"
+	"         [--joined] [--direct] [--gpu-switch N]\n"
 	"  destroy\n"
 	"  run --host h0 -- COMMAND...       run a program on a host of the fabric\n"
 	"  real DEVICE [--host h0]           the host has a real device of this machine, too\n"

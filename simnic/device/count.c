@@ -22,7 +22,8 @@ uint32_t sn_count_packets(const struct sn_qp *qp, const struct sn_pkt *pkt)
 	case SN_PKT_RNR:
 	case SN_PKT_ATOMIC_RESP:
 	case SN_PKT_UD:
-	case SN_PKT_CM: break;
+	case SN_PKT_CM:
+	case SN_PKT_FRAME: break;
 	}
 	return 1;
 }

@@ -274,6 +274,7 @@ void sn_dev_close(struct sn_dev *dev)
 		*link = dev->next;
 	sn_qp_free_all(dev);
 	sn_srq_free_all(dev);
+	sn_ether_free_all(dev);
 	sn_cq_free_all(dev);
 	sn_mr_free_all(dev);
 	sn_uar_free_all(dev);
@@ -305,4 +306,11 @@ int sn_dev_set_gid(struct sn_dev *dev, uint32_t index, const uint8_t gid[16], ui
 	err = sn_nic_set_driver_gid(dev->nic, index, gid, type, vlan);
 	sn_unlock();
 	return err;
+}
+
+void sn_dev_switch_off(struct sn_dev *dev, bool off)
+{
+	sn_lock();
+	sn_nic_switch_off(sn_engine.fabric, dev->nic, off);
+	sn_unlock();
 }

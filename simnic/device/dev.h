@@ -4,6 +4,7 @@
 #define SIMNIC_DEVICE_DEV_H
 
 #include "simnic/device/device.h"
+#include "simnic/device/ether.h"
 #include "simnic/device/mr.h"
 
 struct sn_cq;
@@ -37,6 +38,7 @@ struct sn_dev {
 	} clock;
 	struct sn_cq *cqs;
 	struct sn_srq *srqs;
+	struct sn_ether ether;
 	struct sn_mr *mr[SN_MR_BUCKETS];
 	uint32_t kept_keys[SN_KEPT_KEYS], n_kept_keys; /* keys of regions that are gone */
 };

@@ -74,6 +74,8 @@ void sn_dev_halt(struct sn_dev *dev, bool halt);
 void sn_dev_use_driver_gids(struct sn_dev *dev, bool use);
 int sn_dev_set_gid(struct sn_dev *dev, uint32_t index, const uint8_t gid[16], uint32_t type,
 		   uint16_t vlan);
+/* sn_nic_switch_off() for the device's NIC. */
+void sn_dev_switch_off(struct sn_dev *dev, bool off);
 /* Obeys 8 bytes that were stored at an offset of a UAR page of a trapped device. */
 void sn_uar_ring(struct sn_dev *dev, uint32_t uar, uint32_t offset, uint64_t bytes);
 
@@ -198,6 +200,33 @@ int sn_qp_query(struct sn_qp *qp, struct ib_uverbs_query_qp_resp *resp);
 /* WQEBBs and receive WQEs that the NIC has taken from the QP's rings, modulo 2^16. */
 void sn_qp_counters(struct sn_qp *qp, uint16_t *sq, uint16_t *rq);
 int sn_qp_destroy(struct sn_qp *qp, uint32_t *async_events);
+
+/*
+ * Rings of a trapped device's network interface, for raw frames (ether.h). The doorbell record has
+ * the receive counter, then the send counter, as a queue pair's. Frames that arrive go into one
+ * ring alone, or get lost; so does a frame for which the next receive is too short.
+ */
+struct sn_ether_ring_attr {
+	uint32_t pdn;
+	struct sn_cq *cq;
+	uint64_t buf, db;    /* user addresses */
+	uint32_t entries;    /* WQEBBs of a send ring, WQEs of a receive ring; a power of two */
+	uint32_t log_stride; /* receive: log2 of a WQE's bytes */
+	bool keeps_vlan;     /* receive: VLAN tags stay in the frames */
+};
+struct sn_ether_sq;
+struct sn_ether_rq;
+int sn_ether_sq_create(struct sn_dev *dev, const struct sn_ether_ring_attr *attr, uint32_t *number,
+		       struct sn_ether_sq **out);
+/* A ring that becomes ready begins with its first entry. */
+void sn_ether_sq_set_ready(struct sn_ether_sq *sq, bool ready);
+bool sn_ether_sq_has_failed(struct sn_ether_sq *sq); /* by a request; until it is made ready */
+void sn_ether_sq_destroy(struct sn_ether_sq *sq);
+int sn_ether_rq_create(struct sn_dev *dev, const struct sn_ether_ring_attr *attr, uint32_t *number,
+		       struct sn_ether_rq **out);
+void sn_ether_rq_set_ready(struct sn_ether_rq *rq, bool ready);
+void sn_ether_rq_destroy(struct sn_ether_rq *rq);
+void sn_ether_receive_into(struct sn_dev *dev, struct sn_ether_rq *rq); /* NULL: into none */
 
 /* Where a context's asynchronous events go: 16 bytes each {u64 element; u32 type; u32 0}. */
 /* Pages that tell the time from now on; NULL: no other one than before. */

@@ -26,6 +26,7 @@
 #include "simnic/device/device.h"
 #include "simnic/device/clock.h"
 #include "simnic/device/engine.h"
+#include "simnic/device/ether.h"
 #include "simnic/device/posted.h"
 #include "simnic/device/qp.h"
 #include "simnic/device/requester.h"
@@ -133,10 +134,19 @@ static void engine_dispatch_qp(struct sn_pkt *pkt)
 	sn_stage_release(pkt);
 }
 
+static void engine_dispatch_frame(struct sn_pkt *pkt)
+{
+	if (pkt->dst_host == sn_engine.host && engine_pkt_arrives(pkt))
+		sn_ether_receive(pkt);
+	sn_stage_release(pkt);
+}
+
 static void engine_dispatch(struct sn_pkt *pkt)
 {
 	if (pkt->op == SN_PKT_CM)
 		engine_guest_receive(pkt);
+	else if (pkt->op == SN_PKT_FRAME)
+		engine_dispatch_frame(pkt);
 	else
 		engine_dispatch_qp(pkt);
 }
@@ -336,6 +346,7 @@ bool sn_engine_batch(void)
 	engine_waiting_qps();
 	worked |= engine_busy_qps();
 	worked |= engine_dead_qps();
+	worked |= sn_ether_run();
 	worked |= sn_posted_run();
 	worked |= sn_atomic_run();
 	if (sn_engine.guest)
@@ -361,12 +372,14 @@ static uint64_t engine_nap_ns(uint64_t idle_since)
 	uint64_t nap = nap_by_activity(sn_engine.now_ns - idle_since);
 	uint64_t due = sn_fault_next_ns(sn_engine.fabric), posted = sn_posted_next_ns();
 	uint64_t turn = sn_dev_next_turn_ns(), atomic = sn_atomic_next_ns();
+	uint64_t ether = sn_ether_next_ns();
 	uint64_t line = sn_line_next_ns(sn_engine.fabric), waiting = sn_engine.waiting_at;
 	uint64_t guest = sn_engine.guest ? sn_engine.guest->next_ns() : UINT64_MAX;
 
 	due = line < due ? line : due;
 	due = guest < due ? guest : due;
 	due = posted < due ? posted : due;
+	due = ether < due ? ether : due;
 	due = turn < due ? turn : due;
 	due = atomic < due ? atomic : due;
 	due = waiting && waiting < due ? waiting : due;

@@ -27,7 +27,8 @@ uint32_t sn_psn_packets(const struct sn_pkt *pkt)
 	case SN_PKT_READ_RESP:
 	case SN_PKT_ATOMIC_RESP:
 	case SN_PKT_UD:
-	case SN_PKT_CM: break;
+	case SN_PKT_CM:
+	case SN_PKT_FRAME: break;
 	}
 	return 1;
 }

@@ -103,7 +103,8 @@ static uint32_t right_needed(const struct sn_pkt *pkt)
 	case SN_PKT_READ_RESP:
 	case SN_PKT_ATOMIC_RESP:
 	case SN_PKT_UD:
-	case SN_PKT_CM: break;
+	case SN_PKT_CM:
+	case SN_PKT_FRAME: break;
 	}
 	return 0;
 }
@@ -336,7 +337,8 @@ static enum rsp_verdict execute(struct sn_qp *qp, const struct sn_pkt *pkt)
 	case SN_PKT_READ_RESP:
 	case SN_PKT_ATOMIC_RESP:
 	case SN_PKT_UD:
-	case SN_PKT_CM: break;
+	case SN_PKT_CM:
+	case SN_PKT_FRAME: break;
 	}
 	return RSP_LOST;
 }

@@ -19,7 +19,7 @@ static _Atomic uint64_t *stage_word(const struct sn_pkt *pkt)
 	struct sn_proc *from = &sn_engine.fabric->proc[pkt->src_proc % SN_MAX_PROCS];
 	uint32_t slot = pkt->bounce_slot % SN_BOUNCE_SLOTS;
 
-	return pkt->op == SN_PKT_UD ? &from->datagram[slot] : &from->bounce[slot];
+	return sn_pkt_is_datagram(pkt->op) ? &from->datagram[slot] : &from->bounce[slot];
 }
 
 static void *datagram_payload(const struct sn_pkt *pkt)
@@ -32,7 +32,7 @@ uint32_t sn_stage_source(const struct sn_pkt *pkt, struct iovec *src)
 {
 	uint32_t i;
 
-	if (pkt->bounce && pkt->op == SN_PKT_UD && !(pkt->flags & SN_PKT_F_LATE)) {
+	if (pkt->bounce && sn_pkt_is_datagram(pkt->op) && !(pkt->flags & SN_PKT_F_LATE)) {
 		src[0].iov_base = datagram_payload(pkt);
 		src[0].iov_len = SN_UD_MTU;
 		return 1;
@@ -136,10 +136,10 @@ int sn_stage_put(struct sn_pkt *pkt, const struct iovec *src, uint32_t n_src, ui
 	void *to = pkt->data;
 	int rc;
 
-	SN_ASSERT(bytes <= (pkt->op == SN_PKT_UD ? SN_UD_MTU : SN_STAGE_BYTES));
+	SN_ASSERT(bytes <= (sn_pkt_is_datagram(pkt->op) ? SN_UD_MTU : SN_STAGE_BYTES));
 	if (bytes > SN_PKT_INLINE) {
-		rc = pkt->op == SN_PKT_UD ? stage_take_datagram(pkt, &to)
-					  : stage_take_own(pkt, &to);
+		rc = sn_pkt_is_datagram(pkt->op) ? stage_take_datagram(pkt, &to)
+						 : stage_take_own(pkt, &to);
 		if (rc)
 			return rc;
 		atomic_store_explicit(stage_word(pkt), pkt->bounce_ticket, memory_order_release);

@@ -17,6 +17,7 @@
 #include "simnic/device/device.h"
 #include "simnic/device/engine.h"
 #include "simnic/device/qp.h"
+#include "simnic/device/requester.h"
 #include "simnic/device/uar.h"
 #include "simnic/device/wqe.h"
 #include "simnic/fabric/check.h"
@@ -25,6 +26,7 @@
 #define CQ_DOORBELL 0x20 /* MLX5_CQ_DOORBELL */
 #define REG_UNKNOWN UINT32_MAX
 #define SUSPECT_NS  20000000
+#define NOP_ROUNDS  64
 
 enum db_check {
 	DB_OK,
@@ -54,7 +56,7 @@ struct doorbell {
 	uint64_t value; /* first 8 bytes, memory order */
 	uint32_t qpn;
 	uint16_t idx, end;
-	uint8_t ds;
+	uint8_t ds, opcode;
 };
 
 static int uar_at_grow_locked(struct sn_dev *dev, uint32_t index)
@@ -267,6 +269,7 @@ static void doorbell_parse(struct doorbell *db)
 
 	memcpy(word, &db->value, sizeof(word));
 	db->idx = (uint16_t)(be32toh(word[0]) >> 8);
+	db->opcode = (uint8_t)be32toh(word[0]);
 	db->qpn = be32toh(word[1]) >> 8;
 	db->ds = be32toh(word[1]) & 0x3f;
 	db->end = (uint16_t)(db->idx + (db->ds + 3) / 4);
@@ -357,6 +360,16 @@ void sn_uar_scan_of(const struct sn_qp *qp)
 	half_scan(uar, qp->reg % SN_BFREGS_PER_UAR, 1);
 }
 
+/*
+ * Executes NOPs at once. mlx5_ib gives its test of write combining 100 ms, and makes no device
+ * where the answer comes later: so long may the device's thread wait for a processor.
+ */
+static void trap_nops(struct sn_qp *qp)
+{
+	for (int i = 0; qp && i < NOP_ROUNDS && sn_requester_run(qp); i++)
+		;
+}
+
 /* Takes a doorbell at its word, as no other store has hidden it. There is no BlueFlame copy. */
 static void trap_send(struct sn_dev *dev, uint32_t uar, uint64_t bytes)
 {
@@ -370,7 +383,11 @@ static void trap_send(struct sn_dev *dev, uint32_t uar, uint64_t bytes)
 			       .value = bytes };
 
 	doorbell_parse(&db);
+	if (sn_ether_ring(dev, db.qpn))
+		return;
 	doorbell_act(sn_qp_find(dev->nic_index, db.qpn), &db);
+	if (db.opcode == MLX5_OPCODE_NOP)
+		trap_nops(sn_qp_find(dev->nic_index, db.qpn));
 }
 
 static void trap_arm(uint64_t bytes)

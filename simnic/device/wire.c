@@ -363,7 +363,7 @@ static int wire_enter(struct sn_line *line, const struct sn_pkt *pkt)
 {
 	struct sn_line_slot *slots[2];
 	int n = sn_line_enter(sn_engine.fabric, line, pkt_bytes(pkt), sn_engine.slot,
-			      sn_engine.now_ns, pkt->op != SN_PKT_UD, slots);
+			      sn_engine.now_ns, !sn_pkt_is_datagram(pkt->op), slots);
 
 	for (int i = 0; i < n; i++)
 		wire_copy_to(pkt, slots[i]);
@@ -511,4 +511,14 @@ int sn_wire_send(const struct sn_qp *qp, struct sn_pkt *pkt)
 	if (pkt_begins_message(pkt)) /* the message will be sent again */
 		atomic_fetch_sub_explicit(&nic->count.tx_messages, 1, memory_order_relaxed);
 	return rc;
+}
+
+void sn_wire_send_frame(struct sn_nic *nic, struct sn_pkt *pkt)
+{
+	struct sn_line *line = sn_line_of(sn_engine.fabric, pkt);
+
+	if (!wire_is_open(pkt) || wire_go(nic, line, pkt))
+		sn_stage_release(pkt);
+	sn_count(&nic->count.tx_bytes, pkt->length);
+	sn_count(&nic->count.hw.tx_packets, 1);
 }

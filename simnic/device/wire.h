@@ -8,12 +8,15 @@
 #include "simnic/device/psn.h"
 #include "simnic/fabric/packet.h"
 
+struct sn_nic;
 struct sn_qp;
 
 void sn_wire_prepare(const struct sn_qp *qp, struct sn_pkt *pkt, enum sn_pkt_op op);
 /* True if its way is a long cable. There a SEND or WRITE goes as packets, each SN_PKT_F_PIECE. */
 bool sn_wire_is_long(const struct sn_pkt *pkt);
 int sn_wire_send(const struct sn_qp *qp, struct sn_pkt *pkt);
+/* sn_wire_send() for a frame, which gets lost, staging and all, where a message would wait. */
+void sn_wire_send_frame(struct sn_nic *nic, struct sn_pkt *pkt);
 /*
  * Lands the bytes of a packet's payload that are in the span, in order; dst is the place of the
  * first one. span->from moves to the first byte that has not come. -ENOLINK, -ESTALE, -ESRCH: the

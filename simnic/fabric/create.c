@@ -77,6 +77,7 @@ static void nic_init(struct sn_nic *nic, uint32_t host, uint32_t index,
 	else
 		nic_init_ib(nic, config);
 	atomic_init(&nic->port_up, 1);
+	atomic_init(&nic->end.cable_up, 1);
 	atomic_init(&nic->cmd_cost_ns, config->cmd_cost_ns);
 	atomic_init(&nic->slow.timeout_ns, CMD_TIMEOUT_NS);
 	atomic_init(&nic->slow.retry_percent, 100);
@@ -103,6 +104,7 @@ static void fabric_init(struct sn_fabric *fabric, const char *name,
 	fabric->seed = config->seed;
 	fabric->link_layer = config->link_layer;
 	fabric->joined = config->joined;
+	fabric->direct = config->direct;
 	snprintf(fabric->name, sizeof(fabric->name), "%s", name);
 	sn_fabric_dir(name, fabric->dir, sizeof(fabric->dir));
 	for (uint32_t host = 0; host < config->n_hosts; host++)
@@ -117,6 +119,8 @@ static int config_check(const struct sn_fabric_config *config)
 	if (config->n_nics < 1 || config->n_nics > SN_MAX_NICS)
 		return -EINVAL;
 	if (config->link_layer != SN_LINK_ETH && config->link_layer != SN_LINK_IB)
+		return -EINVAL;
+	if (config->direct && (config->n_hosts != 2 || config->joined))
 		return -EINVAL;
 	if (config->gpu_cards > SN_MAX_GPU_CARDS)
 		return -EINVAL;

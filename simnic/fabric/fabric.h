@@ -25,7 +25,7 @@
  * Raise this with each change of what lies in the shared file: of struct sn_fabric and all that is
  * in it, and of what a value there means. Every process compares it when it attaches.
  */
-#define SN_VERSION 18
+#define SN_VERSION 19
 
 struct sn_switch {
 	_Atomic uint32_t down;
@@ -38,6 +38,7 @@ struct sn_fabric {
 	uint32_t n_hosts, n_nics;
 	uint32_t seed, link_layer;
 	uint32_t joined; /* the rails' switches are connected to each other */
+	uint32_t direct; /* there are no switches: a cable connects the two NICs of a rail */
 	char dir[256];	 /* where the fake sysfs trees are: <dir>/h<N>/sys/class/... */
 	char name[64];
 	struct sn_switch rail[SN_MAX_NICS];
@@ -72,6 +73,7 @@ struct sn_fabric_config {
 	/* number of nodes that the cards are spread over; 0: the machine does not tell */
 	uint32_t numa_nodes;
 	bool joined; /* each NIC reaches each, in one subnet */
+	bool direct; /* a cable for each rail, of two hosts: a link is up or down at both ends */
 	/* number of cards below one PCIe switch, each with a GPU there; 0: neither is there */
 	uint32_t gpu_cards;
 };

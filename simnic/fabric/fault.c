@@ -100,13 +100,47 @@ static void faults_disown(struct sn_fabric *fabric)
 
 /* ---- what a fault does ---------------------------------------------------------------------- */
 
-static void port_set(struct sn_fabric *fabric, struct sn_nic *nic, uint32_t up)
+static bool end_up(const struct sn_nic *nic)
+{
+	return atomic_load(&nic->end.cable_up) && !atomic_load(&nic->end.off);
+}
+
+static void link_set(struct sn_fabric *fabric, struct sn_nic *nic, uint32_t up)
 {
 	if (atomic_exchange(&nic->port_up, up) == up)
 		return;
 	sn_count(&nic->count.hw.link_downed, !up);
 	sn_sysfs_port_refresh(fabric, nic);
 	atomic_fetch_add(&nic->event_gen, 1);
+}
+
+/* The NIC at the other end of its cable; itself where there is a switch. */
+static struct sn_nic *other_end(struct sn_fabric *fabric, struct sn_nic *nic)
+{
+	return fabric->direct ? &fabric->nic[1 - nic->host][nic->index] : nic;
+}
+
+static void link_update(struct sn_fabric *fabric, struct sn_nic *nic)
+{
+	struct sn_nic *other = other_end(fabric, nic);
+	bool up = end_up(nic) && end_up(other);
+
+	link_set(fabric, nic, up);
+	link_set(fabric, other, up);
+}
+
+static void port_set(struct sn_fabric *fabric, struct sn_nic *nic, uint32_t up)
+{
+	atomic_store(&nic->end.cable_up, up);
+	link_update(fabric, nic);
+}
+
+void sn_nic_switch_off(struct sn_fabric *fabric, struct sn_nic *nic, bool off)
+{
+	if (atomic_exchange(&nic->end.off, off) == off)
+		return;
+	link_update(fabric, nic);
+	sn_proc_wake_all(fabric);
 }
 
 static void pci_set(struct sn_fabric *fabric, struct sn_nic *nic, enum sn_pci_state state)

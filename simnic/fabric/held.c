@@ -17,7 +17,7 @@ static uint32_t get(const _Atomic uint32_t *word)
 
 bool sn_held_wanted(const struct sn_nic *nic, const struct sn_pkt *pkt)
 {
-	if (pkt->op == SN_PKT_UD || pkt->op == SN_PKT_CM ||
+	if (sn_pkt_is_datagram(pkt->op) || pkt->op == SN_PKT_CM ||
 	    (pkt->src_host == pkt->dst_host && pkt->src_nic == pkt->dst_nic))
 		return false;
 	return sn_pkt_is_response(pkt->op) ? get(&nic->fault.hold_acks)

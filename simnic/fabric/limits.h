@@ -13,6 +13,7 @@
 #define SN_IFNAME	 16
 #define SN_QPN_FIRST	 0x40 /* equal on every NIC on purpose: QPNs and keys repeat across NICs */
 #define SN_QPN_MAX	 0x10000
+#define SN_QPN_FRAMES	 2 /* its owner has the NIC's network interface */
 #define SN_MAX_QP_WR	 32768
 #define SN_MAX_SGE	 30
 #define SN_MAX_RD_ATOMIC 16

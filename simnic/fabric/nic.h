@@ -99,6 +99,13 @@ struct sn_cable {
 	struct sn_speed speed; /* speed of any cable, also a short one */
 };
 
+/* A NIC's own end of its link. */
+struct sn_nic_end {
+	_Atomic uint32_t cable_up; /* 1: no fault has taken this end of the cable down */
+	_Atomic uint32_t off;	   /* 1: the NIC's driver has switched its port off */
+	_Atomic uint64_t mac;	   /* address of the last frame it sent; 0: none yet */
+};
+
 struct sn_nic {
 	char ibdev[16]; /* "mlx5_0" */
 	uint32_t host, index, rail;
@@ -119,7 +126,7 @@ struct sn_nic {
 	_Atomic uint32_t state;	  /* enum sn_nic_state */
 	_Atomic uint32_t pci;	  /* enum sn_pci_state */
 	_Atomic uint32_t zombie;  /* internal error: its data path lives */
-	_Atomic uint32_t port_up; /* 1: this end of the cable is up */
+	_Atomic uint32_t port_up; /* 1: the link is up: what struct sn_nic_end comes to */
 	struct sn_nic_faults fault;
 	struct sn_removal removal;
 	struct sn_tenant tenant;
@@ -162,6 +169,7 @@ struct sn_nic {
 	} atomic;
 
 	struct sn_cable cable;
+	struct sn_nic_end end;
 	struct sn_clock clock;
 
 	struct sn_counters count;
@@ -214,6 +222,11 @@ static inline bool sn_nic_quirk(const struct sn_nic *nic, enum sn_quirk quirk)
 uint64_t sn_nic_turn_ns(const struct sn_nic *nic, uint32_t file);
 uint64_t sn_nic_removed_ns(const struct sn_nic *nic);
 bool sn_nic_leaving(const struct sn_nic *nic, uint64_t now_ns);
+/*
+ * The NIC's driver switches its port off, or on again. Where a cable leads to another NIC, not to a
+ * switch, the link goes down at both ends. Raises PORT_ERR, PORT_ACTIVE.
+ */
+void sn_nic_switch_off(struct sn_fabric *fabric, struct sn_nic *nic, bool off);
 /* Sets the address of an Ethernet NIC. */
 void sn_nic_gid(struct sn_nic *nic, bool ipv6);
 /* Sets the keys and QPNs of the first life; of the next one. */

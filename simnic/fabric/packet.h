@@ -24,6 +24,8 @@ enum sn_pkt_op {
 	SN_PKT_UD,
 	/* a message of rdma_cm (cm/msg.h), sent as a MAD; dst_qpn: the receiver's process slot */
 	SN_PKT_CM,
+	/* a frame of Ethernet, of a NIC's network interface; dst_qpn: SN_QPN_FRAMES */
+	SN_PKT_FRAME,
 };
 
 enum {
@@ -72,6 +74,12 @@ struct sn_pkt {
 		uint8_t data[SN_PKT_INLINE];
 	};
 };
+
+/* Nobody sends it again: it does not wait, and its payload lies in the fabric (struct sn_proc). */
+static inline bool sn_pkt_is_datagram(enum sn_pkt_op op)
+{
+	return op == SN_PKT_UD || op == SN_PKT_FRAME;
+}
 
 static inline bool sn_pkt_is_response(enum sn_pkt_op op)
 {

@@ -158,6 +158,56 @@ static void lost_directions_are_one_way(void **state)
 	assert_false(open_to_h1(fabric, SN_PKT_READ_RESP));
 }
 
+static void a_port_that_is_off_is_down_at_its_own_end(void **state)
+{
+	struct sn_fabric *fabric = *state;
+	struct sn_nic *nic = &fabric->nic[0][0];
+
+	sn_nic_switch_off(fabric, nic, true);
+	sn_nic_switch_off(fabric, nic, true);
+	assert_false(nic->port_up);
+	assert_int_equal(nic->event_gen, 1);
+	assert_true(fabric->nic[1][0].port_up);
+	expect_line(fabric, "infiniband/mlx5_0/ports/1/state", "1: DOWN");
+	sn_fault_apply(fabric, SN_FAULT_PORT_UP, 0, 0, 0); /* the cable was well */
+	assert_false(nic->port_up);
+	sn_nic_switch_off(fabric, nic, false);
+	assert_true(nic->port_up);
+}
+
+/* A link without a switch is up where both ends are. */
+static void a_direct_link_has_two_ends(void **state)
+{
+	struct sn_fabric *fabric = *state;
+	struct sn_nic *a = &fabric->nic[0][1], *b = &fabric->nic[1][1];
+
+	fabric->direct = 1;
+	sn_nic_switch_off(fabric, a, true);
+	assert_false(a->port_up || b->port_up);
+	assert_int_equal(b->event_gen, 1);
+	assert_true(fabric->nic[1][0].port_up);
+	sn_nic_switch_off(fabric, b, true);
+	sn_nic_switch_off(fabric, a, false);
+	assert_false(a->port_up || b->port_up);
+	sn_nic_switch_off(fabric, b, false);
+	assert_true(a->port_up && b->port_up);
+	sn_fault_apply(fabric, SN_FAULT_PORT_DOWN, 1, 1, 0);
+	assert_false(a->port_up || b->port_up);
+	sn_fault_apply(fabric, SN_FAULT_PORT_UP, 1, 1, 0);
+	assert_true(a->port_up && b->port_up);
+}
+
+static void direct_links_want_two_hosts(void **state)
+{
+	struct sn_fabric_config config = {
+		.n_hosts = 3, .n_nics = 1, .link_layer = SN_LINK_ETH, .direct = true
+	};
+	char other[80];
+
+	snprintf(other, sizeof(other), "%s-direct", name);
+	assert_int_equal(sn_fabric_create(other, &config), -EINVAL);
+}
+
 static void events_and_incarnations_count(void **state)
 {
 	struct sn_fabric *fabric = *state;
@@ -662,6 +712,9 @@ int main(void)
 		TEST(tree_has_what_is_read),
 		TEST(faults_close_paths),
 		TEST(lost_directions_are_one_way),
+		TEST(a_port_that_is_off_is_down_at_its_own_end),
+		TEST(a_direct_link_has_two_ends),
+		TEST(direct_links_want_two_hosts),
 		TEST(events_and_incarnations_count),
 		TEST(faults_fire_by_message_and_by_time),
 		TEST(due_faults_keep_their_order),
