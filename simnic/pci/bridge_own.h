@@ -6,9 +6,16 @@
 #include "simnic/device/device.h"
 #include "simnic/pci/bridge.h"
 
-enum sn_bridge_type { SN_BRIDGE_IS_CQ, SN_BRIDGE_IS_SRQ, SN_BRIDGE_IS_QP, SN_BRIDGE_IS_KEY };
+enum sn_bridge_type {
+	SN_BRIDGE_IS_CQ,
+	SN_BRIDGE_IS_SRQ,
+	SN_BRIDGE_IS_QP,
+	SN_BRIDGE_IS_KEY,
+	SN_BRIDGE_IS_SQ,
+	SN_BRIDGE_IS_RQ
+};
 
-#define SN_BRIDGE_TYPES	  4
+#define SN_BRIDGE_TYPES	  6
 #define SN_BRIDGE_BUCKETS 256
 
 #define SN_BRIDGE_RECORD_BYTES 8  /* of a doorbell record */
@@ -24,6 +31,8 @@ struct sn_bridge_object {
 		struct sn_cq *cq;
 		struct sn_srq *srq;
 		struct sn_qp *qp;
+		struct sn_ether_sq *ether_sq;
+		struct sn_ether_rq *ether_rq;
 	};
 	struct {
 		void *at; /* NULL: it has none */

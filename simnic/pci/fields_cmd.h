@@ -64,6 +64,14 @@
 	F(create_rmp_in, ctx, 0x100, 1920)                                                         \
 	F(modify_rmp_in, ctx, 0x100, 1920)                                                         \
 	F(query_rmp_out, rmp_context, 0x100, 1920)                                                 \
+	F(create_sq_in, ctx, 0x100, 1920)                                                          \
+	F(modify_sq_in, ctx, 0x100, 1920)                                                          \
+	F(query_sq_out, sq_context, 0x100, 1920)                                                   \
+	F(create_rq_in, ctx, 0x100, 1920)                                                          \
+	F(modify_rq_in, ctx, 0x100, 1920)                                                          \
+	F(create_tir_in, ctx, 0x100, 1920)                                                         \
+	F(create_rqt_in, rqt_context, 0x100, 0)                                                    \
+	F(modify_rqt_in, ctx, 0x100, 0)                                                            \
 	F(query_vport_state_out, admin_state, 0x78, 4)                                             \
 	F(query_vport_state_out, state, 0x7c, 4)                                                   \
 	F(modify_vport_state_in, admin_state, 0x78, 4)                                             \

@@ -148,6 +148,11 @@
 	F(rqc, cqn, 0x48, 24)                                                                      \
 	F(rqc, wq, 0x180, 1536)                                                                    \
 	F(rqc, user_index, 0x28, 24)                                                               \
+	F(rqc, vsd, 0x3, 1)                                                                        \
+	F(tirc, indirect_table, 0x108, 24)                                                         \
+	F(tirc, rx_hash_fn, 0x120, 4)                                                              \
+	F(rqtc, rq_num, 0x780, 0)                                                                  \
+	F(rq_num, rq_num, 0x8, 24)                                                                 \
 	F(rqc, mem_rq_type, 0x4, 4)                                                                \
 	F(wq, wq_type, 0x0, 4)                                                                     \
 	F(wq, page_offset, 0x2b, 5)                                                                \

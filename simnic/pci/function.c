@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "simnic/pci/bridge_ether.h"
 #include "simnic/pci/command.h"
 #include "simnic/pci/pci.h"
 
@@ -36,6 +37,7 @@ void sn_pci_free(struct sn_pci *pci)
 		   (unsigned long long)pci->eqs.told, (unsigned long long)pci->eqs.lost);
 	if (pci->bridge)
 		sn_bridge_free(pci->bridge);
+	sn_ether_forget(&pci->ether);
 	if (pci->events)
 		sn_events_free(pci->events);
 	sn_eq_forget_all(pci);
@@ -123,14 +125,23 @@ void sn_pci_deliver(struct sn_pci *pci)
 		sn_events_deliver(pci->events);
 }
 
+void sn_pci_switch_off(struct sn_pci *pci, bool off)
+{
+	pci->port.off = off;
+	if (pci->bridge)
+		sn_bridge_switch_off(pci->bridge, off);
+}
+
 void sn_pci_forget(struct sn_pci *pci)
 {
 	forget_data(pci);
 	sn_eq_forget_all(pci);
+	sn_ether_forget(&pci->ether);
 	sn_numbers_forget(pci->numbers);
 	sn_caps_reset(&pci->caps, &pci->identity);
 	pci->pages.n = 0;
 	pci->port.roce = false;
+	sn_pci_switch_off(pci, false);
 	pci->port.mtu = ETHERNET_MTU;
 	memset(pci->port.gid, 0, sizeof(pci->port.gid));
 }

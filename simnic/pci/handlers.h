@@ -27,6 +27,10 @@ sn_handler sn_create_cq, sn_destroy_cq, sn_query_cq, sn_modify_cq;
 /* srq.c: shared receive queues, which the driver makes by three commands */
 sn_handler sn_create_srq, sn_create_rmp, sn_destroy_srq;
 sn_handler sn_query_srq, sn_query_rmp, sn_arm_srq, sn_arm_rmp;
+/* ether.c */
+sn_handler sn_create_sq, sn_modify_sq, sn_query_sq, sn_destroy_sq;
+sn_handler sn_create_rq, sn_modify_rq, sn_destroy_rq;
+sn_handler sn_create_tir, sn_destroy_tir, sn_create_rqt, sn_modify_rqt, sn_destroy_rqt;
 /* qp.c */
 sn_handler sn_create_qp, sn_destroy_qp, sn_query_qp, sn_modify_qp;
 

@@ -15,8 +15,7 @@ static const struct {
 	[SN_KIND_PD] = { 1, MOST },	      [SN_KIND_UAR] = { SN_PCI_UAR_FIRST, SN_PCI_UARS },
 	[SN_KIND_XRCD] = { 1, MOST },	      [SN_KIND_TRANSPORT_DOMAIN] = { 1, MOST },
 	[SN_KIND_Q_COUNTER] = { 1, 128 },     [SN_KIND_TIR] = { 1, 4096 },
-	[SN_KIND_TIS] = { 1, 4096 },	      [SN_KIND_SQ] = { 1, MOST },
-	[SN_KIND_RQ] = { 1, MOST },	      [SN_KIND_RQT] = { 1, 1024 },
+	[SN_KIND_TIS] = { 1, 4096 },	      [SN_KIND_RQT] = { 1, 1024 },
 	[SN_KIND_FLOW_TABLE] = { 1, MOST },   [SN_KIND_FLOW_GROUP] = { 1, MOST },
 	[SN_KIND_FLOW_COUNTER] = { 1, MOST },
 };

@@ -9,6 +9,7 @@
 #include "simnic/pci/caps.h"
 #include "simnic/pci/data.h"
 #include "simnic/pci/eq.h"
+#include "simnic/pci/ether.h"
 #include "simnic/pci/field.h"
 #include "simnic/pci/function.h"
 #include "simnic/pci/numbers.h"
@@ -31,6 +32,7 @@ struct sn_pci_pages {
 struct sn_pci_port {
 	bool up;
 	bool roce; /* switched on by the driver */
+	bool off;  /* the driver has switched the port off */
 	uint16_t mtu;
 	uint8_t gid[SN_ROCE_ADDRESSES][SN_ROCE_ADDRESS_BYTES];
 };
@@ -45,6 +47,7 @@ struct sn_pci {
 	struct sn_eqs eqs;
 	struct sn_pci_pages pages;
 	struct sn_pci_port port;
+	struct sn_ether_tables ether;
 	struct sn_numbers *numbers;
 	struct sn_bridge *bridge; /* the data path; NULL: there is none */
 	struct sn_events *events; /* of the data path, not yet told */
@@ -77,6 +80,9 @@ void sn_pci_update_data(struct sn_pci *pci);
 /* Registers of the UAR pages (uar.c). */
 void sn_uar_write(struct sn_pci *pci, uint32_t page, uint32_t offset, uint64_t value,
 		  uint32_t size);
+
+/* The port of an Ethernet function, as its network interface goes down and up. */
+void sn_pci_switch_off(struct sn_pci *pci, bool off);
 
 /* Forgets the driver's objects and memory, but neither faults nor the init segment: ENABLE_HCA. */
 void sn_pci_forget(struct sn_pci *pci);

@@ -15,7 +15,7 @@ enum {
 	IB_EDR = 1 << 5,
 	IB_ALL = 0x3f
 };
-enum { WIDTH_4X = 2, WIDTHS = 7, IB_MTU = 4096, ETH_MAX_MTU = 9978, PORT_UP = 1, PORT_DOWN = 2 };
+enum { WIDTH_4X = 2, WIDTHS = 7, IB_MTU = 4096, ETH_MAX_MTU = 4096, PORT_UP = 1, PORT_DOWN = 2 };
 enum { DRIVER_TIMEOUT_MS = 2000, SHORTEST = 64 };
 
 static void read_ptys(const struct sn_pci *pci, uint8_t *reg)
@@ -45,7 +45,7 @@ static void read_pmtu(const struct sn_pci *pci, uint8_t *reg)
 static void read_paos(const struct sn_pci *pci, uint8_t *reg)
 {
 	SN_SET(paos_reg, reg, local_port, 1);
-	SN_SET(paos_reg, reg, admin_status, PORT_UP);
+	SN_SET(paos_reg, reg, admin_status, pci->port.off ? PORT_DOWN : PORT_UP);
 	SN_SET(paos_reg, reg, oper_status, pci->port.up ? PORT_UP : PORT_DOWN);
 }
 
@@ -88,6 +88,8 @@ static void write_register(struct sn_pci *pci, uint32_t id, const uint8_t *reg)
 {
 	if (id == PMTU && pci->identity.ethernet)
 		pci->port.mtu = SN_GET(pmtu_reg, reg, admin_mtu);
+	if (id == PAOS && pci->identity.ethernet)
+		sn_pci_switch_off(pci, SN_GET(paos_reg, reg, admin_status) == PORT_DOWN);
 }
 
 uint8_t sn_access_register(struct sn_pci *pci, struct sn_command *cmd)

@@ -37,7 +37,17 @@ enum {
 	SET_ROCE_ADDRESS = 0x761,
 	QUERY_GID = 0x764,
 	QUERY_PKEY = 0x765,
+	ACCESS_REG = 0x805,
+	CREATE_TIR = 0x900,
+	DESTROY_TIR = 0x902,
+	CREATE_SQ = 0x904,
+	MODIFY_SQ = 0x905,
+	QUERY_SQ = 0x907,
+	CREATE_RQ = 0x908,
+	MODIFY_RQ = 0x909,
 	CREATE_RMP = 0x90c,
+	CREATE_RQT = 0x916,
+	MODIFY_RQT = 0x917,
 	HEAD = 272,
 	EQ_AT = DRIVER_FREE,
 	LOG_EVENTS = 12,
@@ -240,6 +250,127 @@ static void an_srq_and_an_rmp_are_the_same(void **state)
 	SN_SET(arm_rq_in, driver.in, lwm, 12);
 	assert_int_equal(driver_command(&driver, ARM_RQ, 0, 16, 16), SN_OK);
 	assert_int_equal(fake_bridge.limit, 12);
+}
+
+/* A ring of frames with 64 entries, in a context whose list of pages has one. */
+static void fill_wq(uint8_t *wq, uint32_t type, uint32_t log_stride)
+{
+	SN_SET(wq, wq, wq_type, type);
+	SN_SET(wq, wq, log_wq_sz, 6);
+	SN_SET(wq, wq, log_wq_stride, log_stride);
+	SN_SET(wq, wq, pd, 4);
+	SN_SET(wq, wq, dbr_addr, 0x7000);
+	sn_store64(SN_AT(wq, wq, pas), 0x5000);
+}
+
+static void rings_of_frames_have_their_pages(void **state)
+{
+	uint8_t *sqc = SN_AT(create_sq_in, driver.in, ctx);
+
+	SN_SET(sqc, sqc, cqn, 0x11);
+	fill_wq(SN_AT(sqc, sqc, wq), 1, 6);
+	assert_int_equal(driver_command(&driver, CREATE_SQ, 0, HEAD + 8, 16), SN_OK);
+	assert_int_equal(sn_load32(driver.out + 8), FAKE_NUMBER);
+	assert_int_equal(fake_bridge.frames.log_size, 6);
+	assert_int_equal(fake_bridge.frames.cq, 0x11);
+	assert_int_equal(fake_bridge.frames.pd, 4);
+	assert_int_equal(fake_bridge.frames.record, 0x7000);
+	assert_int_equal(fake_bridge.page[0], 0x5000);
+	SN_SET(rqc, sqc, vsd, 1);
+	fill_wq(SN_AT(rqc, sqc, wq), 1, 5);
+	assert_int_equal(driver_command(&driver, CREATE_RQ, 0, HEAD + 8, 16), SN_OK);
+	assert_int_equal(fake_bridge.frames.log_stride, 5);
+	assert_true(fake_bridge.frames.keeps_vlan);
+	fill_wq(SN_AT(rqc, sqc, wq), 2, 5); /* striding: no capability says so */
+	assert_int_equal(driver_command(&driver, CREATE_RQ, 0, HEAD + 8, 16), SN_BAD_PARAM);
+	fill_wq(SN_AT(rqc, sqc, wq), 1, 7); /* two pages, of which the list has one */
+	assert_int_equal(driver_command(&driver, CREATE_RQ, 0, HEAD + 8, 16), SN_BAD_PARAM);
+}
+
+static void rings_of_frames_have_states(void **state)
+{
+	uint8_t *sqc = SN_AT(modify_sq_in, driver.in, ctx);
+
+	SN_SET(sqc, sqc, state, 1);
+	assert_int_equal(driver_command(&driver, MODIFY_SQ, 0, HEAD, 16), SN_OK);
+	assert_true(fake_bridge.ready);
+	SN_SET(sqc, sqc, state, 3);
+	assert_int_equal(driver_command(&driver, MODIFY_RQ, 0, HEAD, 16), SN_OK);
+	assert_false(fake_bridge.ready);
+	assert_int_equal(driver_command(&driver, QUERY_SQ, 0, 16, HEAD), SN_OK);
+	sqc = SN_AT(query_sq_out, driver.out, sq_context);
+	assert_int_equal(SN_GET(sqc, sqc, state), 3); /* the fake one has failed */
+}
+
+static uint32_t make_rqt(uint32_t ring)
+{
+	uint8_t *rqtc = SN_AT(create_rqt_in, driver.in, rqt_context);
+
+	memset(driver.in, 0, sizeof(driver.in));
+	SN_SET(rq_num, SN_AT(rqtc, rqtc, rq_num), rq_num, ring);
+	assert_int_equal(driver_command(&driver, CREATE_RQT, 0, HEAD + 4, 16), SN_OK);
+	return sn_load32(driver.out + 8);
+}
+
+static uint32_t make_tir(uint32_t rqt, uint32_t hash)
+{
+	uint8_t *tirc = SN_AT(create_tir_in, driver.in, ctx);
+
+	memset(driver.in, 0, sizeof(driver.in));
+	SN_SET(tirc, tirc, indirect_table, rqt);
+	SN_SET(tirc, tirc, rx_hash_fn, hash);
+	assert_int_equal(driver_command(&driver, CREATE_TIR, 0, HEAD, 16), SN_OK);
+	return sn_load32(driver.out + 8);
+}
+
+/* Frames go where the table of all traffic leads, and follow it when it changes. */
+static void frames_follow_the_table_of_all_traffic(void **state)
+{
+	uint32_t direct = make_rqt(7), all = make_rqt(8), tir;
+	uint8_t *rqtc;
+
+	make_tir(direct, 1);
+	assert_int_equal(fake_bridge.receives, 0);
+	tir = make_tir(all, 2);
+	assert_int_equal(fake_bridge.receives, 8);
+	memset(driver.in, 0, sizeof(driver.in));
+	sn_store32(driver.in + 8, all);
+	rqtc = SN_AT(modify_rqt_in, driver.in, ctx);
+	SN_SET(rq_num, SN_AT(rqtc, rqtc, rq_num), rq_num, 9);
+	assert_int_equal(driver_command(&driver, MODIFY_RQT, 0, HEAD + 4, 16), SN_OK);
+	assert_int_equal(fake_bridge.receives, 9);
+	sn_store32(driver.in + 8, tir);
+	assert_int_equal(driver_command(&driver, DESTROY_TIR, 0, 16, 16), SN_OK);
+	assert_int_equal(fake_bridge.receives, 0);
+	assert_int_equal(driver_command(&driver, DESTROY_TIR, 0, 16, 16), SN_BAD_RESOURCE);
+}
+
+static void write_paos(uint32_t status)
+{
+	memset(driver.in, 0, sizeof(driver.in));
+	SN_SET(access_register_in, driver.in, register_id, 0x5006);
+	SN_SET(paos_reg, SN_AT(access_register_in, driver.in, register_data), admin_status, status);
+	assert_int_equal(driver_command(&driver, ACCESS_REG, 0, 32, 32), SN_OK);
+}
+
+static void the_driver_switches_an_ethernet_port_off(void **state)
+{
+	struct sn_pci_nic nic = { .fabric = "f", .host = 1, .nic = 2 };
+
+	write_paos(2); /* of InfiniBand: nobody does */
+	assert_false(fake_bridge.off);
+	driver_stop(&driver);
+	fake_bridge.port.ethernet = true;
+	driver_start(&driver, true);
+	assert_int_equal(sn_pci_attach(driver.pci, &nic), 0);
+	driver_set_queue(&driver);
+	write_paos(2);
+	assert_true(fake_bridge.off);
+	write_paos(1);
+	assert_false(fake_bridge.off);
+	write_paos(2);
+	assert_int_equal(driver_command(&driver, ENABLE_HCA, 0, 16, 16), SN_OK);
+	assert_false(fake_bridge.off);
 }
 
 static void a_qp_has_receives_before_sends(void **state)
@@ -490,6 +621,10 @@ int main(void)
 		CASE(only_a_resize_has_a_ring),
 		CASE(a_cq_tells_its_counters),
 		CASE(an_srq_and_an_rmp_are_the_same),
+		CASE(rings_of_frames_have_their_pages),
+		CASE(rings_of_frames_have_states),
+		CASE(frames_follow_the_table_of_all_traffic),
+		CASE(the_driver_switches_an_ethernet_port_off),
 		CASE(a_qp_has_receives_before_sends),
 		CASE(a_qp_with_an_srq_has_no_receive_ring),
 		CASE(a_transition_has_mask_and_attributes),

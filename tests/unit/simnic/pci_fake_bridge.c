@@ -168,3 +168,55 @@ int sn_bridge_qp_query(struct sn_bridge *bridge, uint32_t qpn, struct sn_bridge_
 	*qpc = fake_bridge.qpc;
 	return fake_bridge.answer;
 }
+
+int sn_bridge_sq_create(struct sn_bridge *bridge, const struct sn_bridge_frames *ring,
+			uint32_t *sqn)
+{
+	fake_bridge.frames = *ring;
+	keep(&fake_bridge.frames.pages);
+	*sqn = FAKE_NUMBER;
+	return fake_bridge.answer;
+}
+
+int sn_bridge_rq_create(struct sn_bridge *bridge, const struct sn_bridge_frames *ring,
+			uint32_t *rqn)
+{
+	return sn_bridge_sq_create(bridge, ring, rqn);
+}
+
+int sn_bridge_sq_set_ready(struct sn_bridge *bridge, uint32_t sqn, bool ready)
+{
+	fake_bridge.ready = ready;
+	return fake_bridge.answer;
+}
+
+int sn_bridge_rq_set_ready(struct sn_bridge *bridge, uint32_t rqn, bool ready)
+{
+	return sn_bridge_sq_set_ready(bridge, rqn, ready);
+}
+
+int sn_bridge_sq_failed(struct sn_bridge *bridge, uint32_t sqn, bool *failed)
+{
+	*failed = true;
+	return fake_bridge.answer;
+}
+
+int sn_bridge_sq_destroy(struct sn_bridge *bridge, uint32_t sqn)
+{
+	return sn_bridge_key_destroy(bridge, sqn);
+}
+
+int sn_bridge_rq_destroy(struct sn_bridge *bridge, uint32_t rqn)
+{
+	return sn_bridge_key_destroy(bridge, rqn);
+}
+
+void sn_bridge_receive_into(struct sn_bridge *bridge, uint32_t rqn)
+{
+	fake_bridge.receives = rqn;
+}
+
+void sn_bridge_switch_off(struct sn_bridge *bridge, bool off)
+{
+	fake_bridge.off = off;
+}

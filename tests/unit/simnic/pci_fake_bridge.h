@@ -6,7 +6,7 @@
 #ifndef TESTS_PCI_FAKE_BRIDGE_H
 #define TESTS_PCI_FAKE_BRIDGE_H
 
-#include "simnic/pci/bridge.h"
+#include "simnic/pci/bridge_ether.h"
 
 enum { FAKE_PAGES = 64, FAKE_NUMBER = 0x4321 };
 
@@ -28,6 +28,9 @@ struct fake_bridge {
 	uint8_t gid[16];
 	uint32_t doorbell_uar, doorbell_offset;
 	uint64_t doorbell;
+	struct sn_bridge_frames frames;
+	bool ready, off;
+	uint32_t receives; /* the ring that frames go into */
 };
 extern struct fake_bridge fake_bridge;
 
