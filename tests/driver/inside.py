@@ -6,9 +6,13 @@ import sys
 import time
 
 import cases
+from peer import Servant
 from rig import Rig, nics
 from shiftlab.guest.inside import Host, Runner, only_drivers, order_of_boot, shell
 from shiftlab.guest.rig import run
+from shiftlab.lab import wait_for
+
+BOOT_S = 90     # until the driver has made all RDMA devices: it does so by itself
 
 
 class Lane(Runner):
@@ -21,9 +25,21 @@ class Lane(Runner):
         self.used = 0
 
     def rig(self, case, folder):
-        nic = self.nics[self.used]
+        return self.rig_of(folder, self.used)
+
+    def rig_of(self, folder, number):
+        nic = self.nics[number]
         others = [other for other in self.all if other not in (nic, self.spare)] + [None, None]
-        return Rig(self.order, folder, self.host, self.used, (nic, others[0], self.spare, others[1]))
+        return Rig(self.order, folder, self.host, number, (nic, others[0], self.spare, others[1]))
+
+    def serve(self):
+        """For the cases of the other guest."""
+        def rig_of(case, number):
+            folder = os.path.join(self.top, f"{case}-{number}")
+            os.mkdir(folder)
+            return self.rig_of(folder, number)
+
+        Servant(rig_of).serve(self.host)
 
     def clean(self, left, failed):
         self.used += 1
@@ -40,8 +56,13 @@ def main():
     run("ip", "link", "set", "lo", "up")    # programs of a case meet there
     host = Host()
     cases.load()
+    wait_for("NICs", lambda: len(nics()) == order["nics"], BOOT_S, 0.2)
     host.tell(ready=f"Linux {os.uname().release}, {len(nics())} NICs of mlx5_core", uptime=time.monotonic())
-    Lane(order, host).run_all()
+    lane = Lane(order, host)
+    if order["cases"]:
+        lane.run_all()
+    else:
+        lane.serve()
     return 0
 
 

@@ -15,6 +15,7 @@ failed, N skipped"; the exit status is 1 if a case failed. tests/driver/README.m
 import argparse
 import json
 import os
+import queue
 import shutil
 import subprocess
 import sys
@@ -35,13 +36,30 @@ MACHINE = ("-machine", "q35,memory-backend=ram", "-object",
            f"memory-backend-memfd,id=ram,share=on,size={MEMORY_MB}M",    # the device maps it
            "-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off")
 # 11,000 commands less for each NIC: the driver makes no cache of keys.
+# Cases between two guests, whose NICs are Ethernet; a cable connects the NICs of the same number.
+PAIRED = "net."
+PEER_S = 90     # for what the other guest is asked
 WORDS = "no_timer_check lane.module=mlx5_core:prof_sel=1"
 CABLE = ("port-down", "port-up")
 ROWS = "rows"       # folder of what the kernel said of each fault
 
 
+class DriverGuest(Guest):
+    """peer: the other guest of its fabric; None: it is alone."""
+
+    peer = None
+
+    def end(self):
+        super().end()
+        if self.peer:
+            self.peer.end()
+
+
 class DriverLane(Lane):
-    """Each guest is the only host of a fabric of simnic's, whose NICs its QEMU has."""
+    """
+    Each guest is the only host of a fabric of simnic's, whose NICs its QEMU has; or one of two, where its cases are
+    between two guests.
+    """
 
     NAME = "driver"
 
@@ -49,10 +67,20 @@ class DriverLane(Lane):
         super().__init__(args, image)
         self.fabrics = []
 
-    def fabric(self, number):
+    def run(self, names):
+        """Cases between two guests come last: then two guests run already."""
+        paired = [name for name in names if name.startswith(PAIRED)]
+        alone = [name for name in names if name not in paired]
+        if alone:
+            super().run(alone)
+        if paired:
+            self.run_share(paired)
+
+    def fabric(self, number, paired):
         name = f"driver-{os.getpid()}-{number}"
-        self.simnicctl(name, "create", "--hosts", "1", "--nics", str(self.args.nics), "--link-layer", "ib",
-                       "--joined")      # programs of one guest are on two of its NICs
+        # programs of one guest are on two of its NICs
+        shape = ("2", "--link-layer", "eth", "--direct") if paired else ("1", "--link-layer", "ib", "--joined")
+        self.simnicctl(name, "create", "--nics", str(self.args.nics), "--hosts", *shape)
         self.fabrics.append(name)
         return name
 
@@ -63,30 +91,56 @@ class DriverLane(Lane):
         for name in self.fabrics:
             self.simnicctl(name, "destroy")
 
-    def order(self, names, shell):
+    def order(self, names, shell, host):
         return {"cases": names, "build": out_folder(self.args.build), "shell": shell, "seed": self.args.seed,
-                "limit": self.args.limit}
+                "limit": self.args.limit, "busybox": self.image.busybox, "host": host,
+                "nics": self.args.nics}
 
-    def nic(self, fabric, number, i):
+    def nic(self, fabric, number, host, i):
         """QEMU's options for a NIC behind a root port of its own."""
         log = os.path.join(self.out, f"device-{number}-{i}")
         return ("-device", f"pcie-root-port,id=port{i},chassis=1,slot={i + 1}",
-                "-device", f"simnic,id=nic{i},bus=port{i},fabric={fabric},host=0,nic={i},log={log}")
+                "-device", f"simnic,id=nic{i},bus=port{i},fabric={fabric},host={host},nic={i},log={log}")
 
-    def guest(self, names, number, shell):
+    def one_guest(self, names, number, shell, fabric, host):
         socket = os.path.join(self.out, f"monitor-{number}")
         machine = [*MACHINE, "-qmp", f"unix:{socket},server=on,wait=off"]
-        fabric = self.fabric(number)
         for i in range(self.args.nics):
-            machine += self.nic(fabric, number, i)
-        guest = Guest(self.image, self.order(names, shell), self.out, number, "tests/driver/inside.py", self.args.nice,
-                      machine, self.args.device, WORDS)
+            machine += self.nic(fabric, number, host, i)
+        guest = DriverGuest(self.image, self.order(names, shell, host), self.out, number, "tests/driver/inside.py",
+                            self.args.nice, machine, self.args.device, WORDS)
         guest.monitor = Monitor(socket)
-        guest.fabric = fabric
+        guest.fabric, guest.host = fabric, host
         return guest
 
+    def guest(self, names, number, shell):
+        paired = any(name.startswith(PAIRED) for name in names)
+        fabric = self.fabric(number, paired)
+        guest = self.one_guest(names, number, shell, fabric, 0)
+        if paired:
+            with self.lock:
+                self.boots += 1
+                other = self.boots
+            guest.peer = self.one_guest([], other, False, fabric, 1)
+        return guest
+
+    def ask_peer(self, guest, what):
+        """Has the other guest do it: what it says."""
+        guest.peer.answer(**what)
+        while True:
+            try:
+                said = guest.peer.next(PEER_S + float(what["kw"].get("timeout", 0)))
+            except queue.Empty:
+                return {"error": "it says nothing: " + guest.peer.last_words()}
+            if said is None:
+                return {"error": "it went down: " + guest.peer.last_words()}
+            if "answer" in said:
+                return said["answer"]
+
     def ask(self, guest, what):
-        """None, or why QEMU refused."""
+        """None, or why QEMU refused; of another guest, what that says."""
+        if "peer" in what:
+            return self.ask_peer(guest, what["peer"])
         try:
             if "human" in what:
                 said = guest.monitor.human(what["human"])
@@ -100,7 +154,7 @@ class DriverLane(Lane):
     def fault(self, guest, nic, word):
         """A fault of the function; or of its cable, which is the fabric's."""
         if word in CABLE:
-            self.simnicctl(guest.fabric, "fault", word, f"h0/mlx5_{nic}")
+            self.simnicctl(guest.fabric, "fault", word, f"h{guest.host}/mlx5_{nic}")
         else:
             guest.monitor.fault(nic, word)
 

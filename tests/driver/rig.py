@@ -7,26 +7,33 @@ import struct
 import threading
 import typing
 
+from net import Net
+from peer import Peer
 from shiftlab.guest import rig as guest_rig
 from shiftlab.guest.cases import Failed, check
 from shiftlab.lab import slowed, wait_for
 
 CLASS = "/sys/class/infiniband"
 PCI = "/sys/bus/pci/devices"
+DRIVER = "/sys/bus/pci/drivers/mlx5_core"
 COMMAND, BUS_MASTER = 4, 1 << 2             # of the config space
 SERR, BRIDGE_CONTROL, BRIDGE_SERR = 1 << 8, 0x3e, 1 << 1    # of a function; of a bridge
 EXPRESS, DEVICE_CONTROL, FLR = 0x10, 8, 1 << 15
 REPORTS = 0xf       # of a device's control: which errors it reports
 SLOW_MS = 100       # of each command, where all are slow: no timeout
 GONE_S, SLOT_S = 90, 2  # until the kernel has taken a NIC away, and has its slot without power
+# What mlx5_core says where an answer of the firmware did not come, or came untold.
+LOST = ("Will cause a leak of a command resource", "recovered from timeout", "cmd_exec_timeout")
+BACK_S = 120    # until a NIC has its RDMA device
 # What the kernel may warn of; all else fails the case.
 WARNINGS = ("uverbs_destroy_ufile_hw",)
 
 
 class Nic(typing.NamedTuple):
-    """name: of the IB device at boot. address: on the PCI bus."""
+    """name: of the IB device at boot. address: on the PCI bus. rail: its number in the guest."""
     name: str
     address: str
+    rail: int
 
     @property
     def folder(self):
@@ -35,9 +42,9 @@ class Nic(typing.NamedTuple):
 
 def nics():
     """In the order of their root ports, which is that of QEMU's."""
-    found = [Nic(os.path.basename(path), os.path.basename(os.path.realpath(os.path.join(path, "device"))))
+    found = [(os.path.basename(os.path.realpath(os.path.join(path, "device"))), os.path.basename(path))
              for path in glob.glob(os.path.join(CLASS, "*"))]
-    return sorted(found, key=lambda nic: nic.address)
+    return [Nic(name, address, rail) for rail, (address, name) in enumerate(sorted(found))]
 
 
 def capability(config, wanted):
@@ -63,6 +70,9 @@ class Rig(guest_rig.Rig):
         self.host, self.number = host, number
         self.nic, self.backup, self.spare, self.spare_backup = nics_of_case
         self.log_from = len(guest_rig.run("dmesg"))
+        self.net, self.backup_net, self.spare_net = (nic and Net(nic, order["host"], order["busybox"])
+                                                     for nic in (self.nic, self.backup, self.spare))
+        self.peer = Peer(host)
 
     # ---- programs -------------------------------------------------------------------------
 
@@ -82,7 +92,7 @@ class Rig(guest_rig.Rig):
         """As on two hosts: what one end has as a default or backup, the other end uses for nothing."""
         pairs = ((self.nic, self.backup), (self.spare, self.spare_backup))
         backup = ",".join(f"{nic.name}={other.name}" for nic, other in pairs if other)
-        return super().shift(**({"backup": backup} if backup.count("=") == 2 else {}), **settings)
+        return super().shift(**{**({"backup": backup} if backup.count("=") == 2 else {}), **settings})
 
     # ---- faults ---------------------------------------------------------------------------
 
@@ -155,6 +165,11 @@ class Rig(guest_rig.Rig):
         folder = self.nic.folder
         self.set_bits(folder, capability(self.config(folder), EXPRESS) + DEVICE_CONTROL, FLR)
 
+    def driver(self, what):
+        """Has the driver take the NIC ("bind"), or give it back ("unbind"); returns when it has."""
+        with open(os.path.join(DRIVER, what), "w", encoding="ascii") as f:
+            f.write(self.nic.address)
+
     def bus_master_off(self):
         folder = self.nic.folder
         self.set_config(folder, COMMAND, struct.unpack_from("<H", self.config(folder), COMMAND)[0] & ~BUS_MASTER)
@@ -181,6 +196,16 @@ class Rig(guest_rig.Rig):
         super().keep(to)
         with open(os.path.join(to, "dmesg"), "w", encoding="utf-8") as f:
             f.write(self.kernel_log())
+
+    def await_device(self):
+        """Until the NIC has an RDMA device (again)."""
+        wait_for(f"RDMA device of {self.nic.address}", lambda: glob.glob(os.path.join(self.nic.folder, "infiniband", "*")),
+                 BACK_S, 0.1)
+
+    def no_command_is_lost(self):
+        """Fails where the driver has waited for an answer in vain."""
+        lost = [row for row in self.kernel_log().splitlines() if any(word in row for word in LOST)]
+        check(not lost, "; ".join(lost[:3]))
 
     def kernel_is_content(self):
         """Fails on a warning of the kernel that is in no list."""

@@ -61,6 +61,7 @@ class Image:
         packages = os.path.join(self.folder, "packages")
         deb = newest(packages, "linux-image-*.deb")
         linux, busybox = self.unpack(deb), self.unpack(newest(packages, "busybox-static_*.deb"))
+        self.busybox = os.path.join(busybox, "bin", "busybox")     # guests see the host's files
         try:
             self.write(linux, busybox)
         except initramfs.Unusable as e:

@@ -42,10 +42,14 @@ class Host:
     def ask(self, **what):
         """What the host answers. Nobody else reads the port meanwhile."""
         self.tell(ask=what)
+        return self.hear()["answer"]
+
+    def hear(self):
+        """The next line of the host."""
         line = b""
         while not line.endswith(b"\n"):
             line += self.port.read(1) or b""
-        return json.loads(line)["answer"]
+        return json.loads(line)
 
 
 def result_of(case, rig):

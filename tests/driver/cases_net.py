@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Between two guests, whose NICs are Ethernet: mlx5's network interface, RoCE over it, and connections by rdma_cm."""
+import hashlib
+import os
+
+from shiftlab.guest.cases import case, check
+from shiftlab.guest.rig import run as run_program
+from shiftlab.lab import wait_for
+
+TCP_BYTES = 4 << 20
+# The other end of a TCP connection: says the digest of what has come.
+SINK = ("import hashlib, socket, sys; s = socket.create_server((sys.argv[1], 7000)); c = s.accept()[0]; "
+        "h = hashlib.sha256(); [h.update(d) for d in iter(lambda: c.recv(65536), b'')]; print(h.hexdigest())")
+
+
+def paired(name, **options):
+    """A case that has the other guest ready for it, with the link of the case's NIC up."""
+    def add(run):
+        def whole(rig):
+            rig.peer.begin(name, rig.number)
+            failed = True
+            try:
+                said = run(rig)
+                rig.kernel_is_content()
+                rig.peer.kernel_is_content()
+                failed = False
+                return said
+            finally:
+                rig.peer.end(name if failed else "")
+        whole.__doc__ = run.__doc__
+        return case(name, **options)(whole)
+    return add
+
+
+def connect(rig, which="net"):
+    """Brings both ends of a NIC up."""
+    net, peer = getattr(rig, which), getattr(rig.peer, which)
+    peer("up")
+    net.up()
+    net.await_link()
+    peer("await_link")
+
+
+@paired("net.ping")
+def ping(rig):
+    """IPv4 and IPv6 between the two guests: broadcasts of ARP, multicasts of ND, echoes from 56 to 4,000 bytes; both ways."""
+    connect(rig)
+    said = rig.net.ping(rig.net.peers_address)
+    rig.peer.net("ping", rig.net.address)
+    rig.net.await_link_local()
+    rig.peer.net("await_link_local")
+    rig.net.ping(rig.peer.net("link_local"), "-6")
+    for bytes_ in (1, 1472, 4000):      # the last one in three fragments
+        rig.net.ping(rig.net.peers_address, "-s", str(bytes_))
+    counts = rig.net.statistics()
+    check(not counts["rx_errors"] and not counts["tx_errors"], f"errors: {counts}")
+    return said
+
+
+@paired("net.tcp")
+def tcp(rig):
+    """4 MiB over TCP, which the driver hands to the NIC in pieces of up to 64 KiB: the NIC cuts them (LSO), and no byte is wrong."""
+    connect(rig)
+    check(rig.net.cuts(), "the kernel cuts long frames itself")
+    rig.peer.start("sink", ["python3", "-c", SINK, rig.net.peers_address])
+    rig.peer.await_listening("sink")
+    data = os.urandom(TCP_BYTES)
+    before = rig.net.statistics()["tx_packets"]
+    source = ("import socket, sys; s = socket.create_connection((sys.argv[1], 7000)); "
+              "s.sendall(open(sys.argv[2], 'rb').read()); s.close()")
+    path = os.path.join(rig.folder, "data")
+    with open(path, "wb") as f:
+        f.write(data)
+    run_program("python3", "-c", source, rig.net.peers_address, path, timeout=90)
+    check(rig.peer.wait("sink") == 0, "the other end: " + rig.peer.tail("sink"))
+    check(rig.peer.out("sink").strip() == hashlib.sha256(data).hexdigest(), "other bytes came than were sent")
+    sent = rig.net.statistics()["tx_packets"] - before
+    return f"{TCP_BYTES} bytes, {sent} packets by the driver's count"
+
+
+@paired("net.link")
+def link(rig):
+    """"ip link set down" at one end: the other end's kernel hears that the port is down, and the RDMA device tells its programs."""
+    connect(rig)
+    rig.net.await_port("ACTIVE")
+    rig.peer.net("await_port", "ACTIVE")
+    device = rig.peer.net("rdma_device")
+    rig.peer.start("watch", ["stdbuf", "-oL", "ibv_asyncwatch", "-d", device])
+    rig.peer.await_out("watch", "async event FD")
+    rig.net.down()
+    rig.peer.net("await_link", False)
+    rig.peer.net("await_port", "DOWN")
+    rig.peer.await_out("watch", "EVENT_PORT_ERR")
+    rig.net.up()
+    rig.peer.net("await_link")
+    rig.peer.net("await_port", "ACTIVE")
+    rig.peer.await_out("watch", "EVENT_PORT_ACTIVE")
+    rig.net.ping(rig.net.peers_address)
+    return "PORT_ERR and PORT_ACTIVE at the other end"
+
+
+@paired("net.gids")
+def gids(rig):
+    """GIDs follow the interface's addresses."""
+    connect(rig)
+    rig.net.await_gid(":ffff:0a%02x:0001" % (rig.nic.rail + 20))
+    rig.net.add("10.99.1.2/24")
+    rig.net.await_gid(":ffff:0a63:0102")
+    rig.net.add("fd00:99::5/64")
+    rig.net.await_gid("fd00:0099:0000:0000:0000:0000:0000:0005")
+    rig.net.remove("10.99.1.2/24")
+    rig.net.await_gid(":ffff:0a63:0102", False)
+    return f"{len(set(rig.net.gids().values()))} addresses"
+
+
+@paired("net.rping", needs=("rping",))
+def rping(rig):
+    """rping: both ends find and connect each other by rdma_cm over the NIC's own GSI, by IPv4 and IPv6."""
+    connect(rig)
+    for address, other in ((rig.net.peers_address, []), ("fd00:50::2", ["fd00:50::1/64", "fd00:50::2/64"])):
+        if other:
+            rig.net.add(other[0])
+            rig.peer.net("add", other[1])
+            rig.net.await_gid("fd00:0050:0000:0000:0000:0000:0000:0001")
+            rig.peer.net("await_gid", "fd00:0050:0000:0000:0000:0000:0000:0002")
+        name = f"server-{len(other)}"
+        rig.peer.start(name, ["rping", "-s", "-a", address, "-C", 10, "-v"])
+        await_cm(rig, name)
+        run_program("rping", "-c", "-a", address, "-C", 10, "-v", timeout=60)
+        check(rig.peer.wait(name) == 0, "the other end: " + rig.peer.tail(name))
+    return "IPv4 and IPv6, 10 times each"
+
+
+def await_cm(rig, name):
+    """Until the other guest's program listens by rdma_cm, which no socket shows."""
+    wait_for(f"listening of {name}", lambda: "state LISTEN" in rig.peer.run("rdma", "resource", "show", "cm_id"), 30, 0.3)
+
+
+@paired("net.write_bw", needs=("ib_write_bw",))
+def write_bw(rig):
+    """A stock ib_write_bw whose queue pairs rdma_cm connects (-R)."""
+    connect(rig)
+    common = ["ib_write_bw", "-R", "-s", 65536, "-n", 200, "-q", 2, "-t", 16, "-F"]
+    rig.peer.start("server", common)
+    await_cm(rig, "server")
+    said = run_program(*common, rig.net.peers_address, timeout=90)
+    check(rig.peer.wait("server") == 0, "the other end: " + rig.peer.tail("server"))
+    rows = [row.split() for row in said.splitlines() if row.strip().startswith("65536")]
+    check(rows, "no result: " + said[-400:])
+    return f"{rows[0][3]} MB/s"
+
+
+@paired("net.rebind")
+def rebind(rig):
+    """The driver is unloaded and loaded with the interface up, and echoes come back as before."""
+    connect(rig)
+    rig.net.ping(rig.net.peers_address)
+    for _ in range(3):
+        rig.driver("unbind")
+        rig.peer.net("await_link", False)
+        rig.driver("bind")
+        rig.await_device()
+        rig.net.up()
+        rig.net.await_link()
+        rig.peer.net("await_link")
+        rig.net.ping(rig.net.peers_address)
+    rig.no_command_is_lost()
+    return "3 times"
