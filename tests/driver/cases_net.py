@@ -11,6 +11,9 @@ TCP_BYTES = 4 << 20
 # The other end of a TCP connection: says the digest of what has come.
 SINK = ("import hashlib, socket, sys; s = socket.create_server((sys.argv[1], 7000)); c = s.accept()[0]; "
         "h = hashlib.sha256(); [h.update(d) for d in iter(lambda: c.recv(65536), b'')]; print(h.hexdigest())")
+REDIS = 6379
+QPS = 3
+MOVE_S, BACK_S = 60, 120
 
 
 def paired(name, **options):
@@ -148,6 +151,46 @@ def write_bw(rig):
     rows = [row.split() for row in said.splitlines() if row.strip().startswith("65536")]
     check(rows, "no result: " + said[-400:])
     return f"{rows[0][3]} MB/s"
+
+
+def ends_of_verify(rig, shift):
+    """
+    verify between the guests, its server in the other one. It and SHIFT's table talk over the NICs that no case breaks; a
+    backup of each end is its NIC of another rail.
+    """
+    for which in ("net", "backup_net", "spare_net"):
+        connect(rig, which)
+    address = rig.spare_net.peers_address
+    rig.peer.start("redis", ["redis-server", "--bind", address, "--port", REDIS, "--save", "", "--protected-mode", "no"])
+    rig.peer.await_listening("redis")
+    settings = {**shift, "kv": f"redis://{address}:{REDIS}", "backup": f"{rig.nic.name}={rig.backup.name}"}
+    common = ["--control", "--plain", "--seed", rig.seed, "--qps", QPS, "--patterns", "abce", "--retry", 6, "--timeout", 18,
+              "--max-size", 4096, "--stuck", 90]
+    rig.peer.start("server", [rig.bin("verify"), *common, "--server", "--listen", address, "--dev", rig.nic.name, "--gid-index",
+                              rig.peer.net("gid_index")], settings)
+    rig.peer.await_listening("server")
+    client = rig.start([rig.bin("verify"), *common, "--client", address, "--dev", rig.nic.name, "--gid-index",
+                        rig.net.gid_index()], "client", rig.shift(**settings), True)
+    rig.await_out(client, "STARTED")
+    return client
+
+
+@paired("net.shift_port", needs=("redis-server",), by_name=True)
+def shift_port(rig):
+    """verify between two guests under SHIFT, over RoCE: a port goes down and up, and both ends move and return."""
+    client = ends_of_verify(rig, {})
+    rig.await_protected(QPS, (client,))
+    rig.breaks("port-down")
+    rig.until("move", lambda: all(q["nic"] != rig.nic.name for q in rig.connections()), (client,), MOVE_S, 0.3)
+    rig.breaks("port-up")
+    rig.await_path(0, (client,), BACK_S)
+    client.say("stop")
+    rig.peer.say("server", "stop")
+    rig.ends_well(client)
+    check(rig.peer.wait("server") == 0, "the other end: " + rig.peer.tail("server"))
+    moves = len(rig.moves(client))
+    check(moves >= QPS, f"{moves} moves at this end")
+    return f"{moves} moves at this end"
 
 
 @paired("net.rebind")

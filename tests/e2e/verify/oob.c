@@ -48,9 +48,10 @@ int oob_open(struct verify *v)
 	struct sockaddr_in sa = { .sin_family = AF_INET,
 				  .sin_port = htons((uint16_t)v->opt.port),
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const char *address = v->opt.server ? v->opt.listen : v->opt.host;
 	int on = 1;
 
-	if (v->opt.host && inet_pton(AF_INET, v->opt.host, &sa.sin_addr) != 1)
+	if (address && inet_pton(AF_INET, address, &sa.sin_addr) != 1)
 		return -EINVAL;
 	v->sock = v->opt.server ? oob_listen(&sa) : oob_dial(&sa);
 	if (v->sock < 0)

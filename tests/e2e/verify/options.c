@@ -23,6 +23,7 @@ static const char usage[] =
 	"                    h slots in lines of 128 bytes (LL128; x86 only), i WRITEs with an "
 	"atomic\n"
 	"                    behind them (NCCL's GIN by proxy) (default abcde)\n"
+	"  --listen ADDR     address that a server listens on (default 127.0.0.1)\n"
 	"  --port N          TCP port of the exchange (default 18600)\n"
 	"  --max-size N      longest message (default 16384)\n"
 	"  --timeout N       QP timeout (default 14)\n"
@@ -38,6 +39,7 @@ static const char usage[] =
 enum {
 	OPT_SERVER = 256,
 	OPT_CLIENT,
+	OPT_LISTEN,
 	OPT_SEED,
 	OPT_DURATION,
 	OPT_ROUNDS,
@@ -63,6 +65,7 @@ enum {
 static const struct option longs[] = {
 	{ "server", no_argument, NULL, OPT_SERVER },
 	{ "client", required_argument, NULL, OPT_CLIENT },
+	{ "listen", required_argument, NULL, OPT_LISTEN },
 	{ "seed", required_argument, NULL, OPT_SEED },
 	{ "duration", required_argument, NULL, OPT_DURATION },
 	{ "rounds", required_argument, NULL, OPT_ROUNDS },
@@ -106,6 +109,7 @@ static int option_text(struct options *o, int which, const char *arg)
 	switch (which) {
 	case OPT_SERVER: o->server = true; return 1;
 	case OPT_CLIENT: o->host = arg; return 1;
+	case OPT_LISTEN: o->listen = arg; return 1;
 	case OPT_DEV: o->dev = arg; return 1;
 	case OPT_PATTERNS: o->patterns = arg; return 1;
 	case OPT_CONTROL: o->control = true; return 1;
@@ -155,9 +159,9 @@ static bool pattern_is_known(char letter)
 
 static int options_check(const struct options *o)
 {
-	bool ok = (o->server != !!o->host) && o->qps >= 1 && o->qps <= MAX_QPS &&
-		  o->max_size >= 256 && o->max_size <= 1u << 20 && *o->patterns &&
-		  o->timeout <= 31 && o->retry <= 7;
+	bool ok = (o->server != !!o->host) && (o->server || !o->listen) && o->qps >= 1 &&
+		  o->qps <= MAX_QPS && o->max_size >= 256 && o->max_size <= 1u << 20 &&
+		  *o->patterns && o->timeout <= 31 && o->retry <= 7;
 
 	for (const char *p = o->patterns; *p; p++)
 		ok = ok && pattern_is_known(*p);

@@ -27,6 +27,7 @@ struct options {
 	uint32_t max_size;
 	int gid_index;
 	int qps;
+	const char *listen; /* address of a server; NULL: of this machine alone */
 	int port;
 	int timeout;
 	int retry;
