@@ -256,8 +256,10 @@ static void realize(PCIDevice *parent, Error **error)
 	class = sn_pci_is_ethernet(dev->pci) ? PCI_CLASS_NETWORK_ETHERNET : CLASS_INFINIBAND;
 	pci_config_set_class(parent->config, class);
 	make_bar(dev);
-	if (make_capabilities(dev, error))
-		beat(dev);
+	if (!make_capabilities(dev, error))
+		return;
+	sn_qemu_fill_hole(dev);
+	beat(dev);
 }
 
 static void unrealize(PCIDevice *parent)

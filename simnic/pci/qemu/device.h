@@ -35,4 +35,7 @@ struct sn_qemu {
  */
 bool sn_qemu_slot(struct sn_qemu *dev, bool present);
 
+/* Lets reads of the bus that nobody answers give ones, as on PCI Express. Once for all cards. */
+void sn_qemu_fill_hole(struct sn_qemu *dev);
+
 #endif
