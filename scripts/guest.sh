@@ -38,7 +38,7 @@ get_package()
 get_guest()
 {
 	kernel=$(newest_kernel)
-	[ -n "$kernel" ] && get_package "$kernel" 'linux-image-*' && get_package busybox-static busybox-static
+	[ -n "$kernel" ] && get_package "$kernel" 'linux-image-6.1.0-*' && get_package busybox-static busybox-static
 }
 
 # The packages' files, with fresh lists where they are not to be had by the old ones.

@@ -30,6 +30,8 @@ from shiftlab.guest.lane import Lane, add_options, chosen, list_cases, run, skip
 from shiftlab.lab import Stuck, out_folder
 
 MODULES = ("ib_uverbs", "rdma_ucm", "ib_umad", "mlx5_core", "mlx5_ib")
+# Debian 12's own kernel, and the newest that its backports have.
+KERNELS = {"6.1": "linux-image-6.1.0-*.deb", "backports": "linux-image-*+deb12-amd64_*.deb"}
 INSTALL = os.path.join(ROOT, "scripts", "install-driver-lane.sh")
 # Hot plug by the root port itself, not by ACPI; a starved guest may find no timer interrupt in time.
 MACHINE = ("-machine", "q35,memory-backend=ram", "-object",
@@ -175,6 +177,15 @@ class DriverLane(Lane):
         """One case more for each row: is simnic as this kernel is?"""
         for name, row in self.rows().items():
             self.note(f"same.{name}", *self.compare_one(name, row))
+            self.tell_kernels_apart(name, row)
+
+    def tell_kernels_apart(self, name, row):
+        """What this kernel says otherwise than the one of rows.json."""
+        with open(simnic_side.ROWS, encoding="utf-8") as f:
+            recorded = json.load(f)
+        for line in belief.differences(recorded["rows"][name], row):
+            self.say(f"        {name}: " + line.replace("kernel ", f"{recorded['kernel'].split('_')[1]} ", 1)
+                     .replace(", simnic ", ", this one "))
 
     def compare_one(self, name, row):
         if not simnic_side.possible(name):
@@ -200,6 +211,7 @@ def parse_args():
     add_options(p, "driver")
     p.add_argument("--nics", type=int, default=4, choices=range(2, 9),
                    help="in a guest; a case uses one up, and the last stays well (4)")
+    p.add_argument("--kernel", default="6.1", choices=list(KERNELS), help="Debian 12's own, or its backports' (6.1)")
     p.add_argument("--record", action="store_true", help="write rows.json")
     p.add_argument("--device", help="the shared object of the device (BUILD/out/lib/libsimnic_qemu.so)")
     p.add_argument("--simnicctl", help="of the same build as the device (BUILD/out/bin/simnicctl)")
@@ -212,12 +224,12 @@ def parse_args():
 def make_image(args):
     """Kernel and initramfs; raises Missing."""
     if not args.no_fetch:
-        subprocess.run([INSTALL, args.build], check=False)
+        subprocess.run([INSTALL, args.build, *(["backports"] if args.kernel == "backports" else [])], check=False)
         subprocess.run(["cmake", args.build], check=False, stdout=subprocess.DEVNULL)  # finds the headers now
         subprocess.run(["nice", "ninja", "-C", args.build], check=False, stdout=subprocess.DEVNULL)
     if not os.path.exists(args.device):
         raise Missing(f"no {args.device}: QEMU's headers are not there (scripts/install-driver-lane.sh)")
-    image = Image(os.path.join(os.path.abspath(args.build), "driver"), MODULES)
+    image = Image(os.path.join(os.path.abspath(args.build), "driver"), MODULES, KERNELS[args.kernel])
     kernel = image.make()
     print(f"the kernel of {kernel}; seed {args.seed}", flush=True)
     return image, kernel

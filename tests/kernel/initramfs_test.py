@@ -64,6 +64,14 @@ class Kernel(unittest.TestCase):
             with self.subTest(name):
                 self.assertEqual(initramfs.vmlinux(bzimage(payload + struct.pack("<I", len(KERNEL)))), KERNEL)
 
+    def test_a_compression_that_python_does_not_know_is_left_to_qemu(self):
+        image = bzimage(b"zstd, say")
+        self.assertEqual(initramfs.bootable(image), image)
+        packed = bzimage(lzma.compress(KERNEL) + struct.pack("<I", len(KERNEL)))
+        self.assertEqual(initramfs.bootable(packed), KERNEL)
+        with self.assertRaises(initramfs.Unusable):
+            initramfs.bootable(b"\0" * 4096)
+
     def test_what_is_none(self):
         for wrong in (b"\0" * 4096, bzimage(b"zstd, say"), bzimage(lzma.compress(b"no ELF file"))):
             with self.assertRaises(initramfs.Unusable):
@@ -88,6 +96,22 @@ class Order(unittest.TestCase):
         for name in ("rxe", "uverbs"):
             found.add(name)
         self.assertEqual([name for name, _ in found.order], ["core", "udp_tunnel", "rxe", "uverbs"])
+
+    def test_a_compressed_module(self):
+        with lzma.open(os.path.join(self.folder.name, "rxe.ko.xz"), "wb") as f:
+            f.write(module("core"))
+        found = self.modules(core=())
+        found.add("rxe")
+        self.assertEqual([name for name, _ in found.order], ["core", "rxe"])
+        self.assertEqual(found.order[1][1], module("core"))
+
+    def test_a_module_that_is_in_the_kernel(self):
+        with open(os.path.join(self.folder.name, "modules.builtin"), "w", encoding="ascii") as f:
+            f.write("kernel/drivers/virtio/virtio-pci.ko\nkernel/net/core.ko\n")
+        found = self.modules(rxe=("core",))
+        for name in ("virtio_pci", "rxe"):
+            found.add(name)
+        self.assertEqual([name for name, _ in found.order], ["rxe"])
 
     def test_a_module_that_is_not_there(self):
         with self.assertRaisesRegex(initramfs.Unusable, "no module gone, which rxe needs"):

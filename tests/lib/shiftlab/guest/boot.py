@@ -37,10 +37,13 @@ def newest(folder, pattern):
 
 
 class Image:
-    """Kernel and initramfs with these modules, made in a folder out of the packages in its folder packages/."""
+    """
+    Kernel and initramfs with these modules, made in a folder out of the packages in its folder packages/. package: the
+    pattern of the kernel's file; the newest is taken.
+    """
 
-    def __init__(self, folder, modules):
-        self.folder = folder
+    def __init__(self, folder, modules, package="linux-image-*.deb"):
+        self.folder, self.package = folder, package
         self.modules = (*MODULES, *modules)
         self.kernel = os.path.join(folder, "vmlinux")
         self.initramfs = os.path.join(folder, "initramfs")
@@ -59,7 +62,7 @@ class Image:
         if not shutil.which(QEMU):
             raise Missing(f"no {QEMU}: install qemu-system-x86")
         packages = os.path.join(self.folder, "packages")
-        deb = newest(packages, "linux-image-*.deb")
+        deb = newest(packages, self.package)
         linux, busybox = self.unpack(deb), self.unpack(newest(packages, "busybox-static_*.deb"))
         self.busybox = os.path.join(busybox, "bin", "busybox")     # guests see the host's files
         try:
@@ -70,7 +73,7 @@ class Image:
 
     def write(self, linux, busybox):
         with open(newest(os.path.join(linux, "boot"), "vmlinuz-*"), "rb") as f:
-            kernel = initramfs.vmlinux(f.read())
+            kernel = initramfs.bootable(f.read())
         with open(os.path.join(busybox, "bin", "busybox"), "rb") as f:
             shell = f.read()
         with open(os.path.join(HERE, "guest.sh"), "rb") as f:

@@ -44,6 +44,16 @@ def vmlinux(vmlinuz):
     return kernel
 
 
+def bootable(vmlinuz):
+    """What QEMU starts soonest: the uncompressed kernel, or the bzImage itself where Python cannot undo its compression."""
+    if vmlinuz[MAGIC:MAGIC + 4] != b"HdrS":
+        raise Unusable("the kernel is no bzImage")
+    try:
+        return vmlinux(vmlinuz)
+    except Unusable:
+        return vmlinuz
+
+
 def section(elf, name):
     """The bytes of a section of an ELF64 file; b"" without it."""
     head = ELF64_HEADER.unpack_from(elf)
@@ -69,6 +79,15 @@ def plain(name):
     return name.replace("-", "_")
 
 
+def builtin(root):
+    """The names of the modules that an unpacked kernel package has in its kernel."""
+    for folder, _, names in os.walk(root):
+        if "modules.builtin" in names:
+            with open(os.path.join(folder, "modules.builtin"), encoding="ascii") as f:
+                return [plain(os.path.basename(line.strip()).removesuffix(".ko")) for line in f]
+    return []
+
+
 class Modules:
     """Those of an unpacked kernel package, in the order in which they can be loaded."""
 
@@ -76,13 +95,13 @@ class Modules:
         self.files = {}
         for folder, _, names in os.walk(root):
             for name in names:
-                found = re.match(r"(.+)\.ko$", name)
+                found = re.match(r"(.+)\.ko(\.xz)?$", name)
                 if found:
                     self.files[plain(found.group(1))] = os.path.join(folder, name)
         if not self.files:
-            raise Unusable("the kernel package has no uncompressed modules")
+            raise Unusable("the kernel package has no modules that Python can read")
         self.order = []     # (name, bytes)
-        self.loaded = set()
+        self.loaded = set(builtin(root))
 
     def add(self, name, way=()):
         name = plain(name)
@@ -90,7 +109,8 @@ class Modules:
             return
         if name not in self.files or name in way:
             raise Unusable(f"no module {name}" + (f", which {way[-1]} needs" if way else ""))
-        with open(self.files[name], "rb") as f:
+        path = self.files[name]
+        with (lzma.open(path) if path.endswith(".xz") else open(path, "rb")) as f:
             module = f.read()
         for other in depends(module):
             self.add(other, (*way, name))
