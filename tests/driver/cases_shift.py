@@ -88,8 +88,8 @@ def port(rig):
 
 @case("shift.flr", by_name=True)
 def flr(rig):
-    """A reset behind the driver's back, of which it hears nothing; until an operator removes its device and has the bus scanned."""
-    return outlives(rig, "flr", "replug", **HANGS)
+    """A reset behind the driver's back, which finds ones on the bus; until an operator removes its device and has the bus scanned."""
+    return outlives(rig, "flr", "replug", NO_WRITES, **HANGS)
 
 
 @case("shift.reset", by_name=True)

@@ -29,7 +29,10 @@ class Lane(Runner):
 
     def rig_of(self, folder, number):
         nic = self.nics[number]
-        others = [other for other in self.all if other not in (nic, self.spare)] + [None, None]
+        # Those that no case has had come first; one that is gone is nobody's backup.
+        others = sorted((other for other in self.all if other not in (nic, self.spare) and other.has_device()),
+                        key=lambda other: other.rail < number)
+        others += [None, None]
         return Rig(self.order, folder, self.host, number, (nic, others[0], self.spare, others[1]))
 
     def serve(self):

@@ -23,7 +23,7 @@ REPORTS = 0xf       # of a device's control: which errors it reports
 SLOW_MS = 100       # of each command, where all are slow: no timeout
 GONE_S, SLOT_S = 90, 2  # until the kernel has taken a NIC away, and has its slot without power
 # What mlx5_core says where an answer of the firmware did not come, or came untold.
-LOST = ("Will cause a leak of a command resource", "recovered from timeout", "cmd_exec_timeout")
+LOST = ("after timeout", "Will cause a leak of a command resource", "canceled on out of queue timeout")
 BACK_S = 120    # until a NIC has its RDMA device
 # What the kernel may warn of; all else fails the case.
 WARNINGS = ("uverbs_destroy_ufile_hw",)
@@ -38,6 +38,10 @@ class Nic(typing.NamedTuple):
     @property
     def folder(self):
         return os.path.join(PCI, self.address)
+
+    def has_device(self):
+        """An RDMA device, now."""
+        return bool(glob.glob(os.path.join(self.folder, "infiniband", "*")))
 
 
 def nics():
@@ -192,6 +196,11 @@ class Rig(guest_rig.Rig):
         """What the kernel has said since the case began."""
         return guest_rig.run("dmesg")[self.log_from:]
 
+    def clear_kernel_log(self):
+        """It is a ring, and a long case would look for its first line in vain."""
+        guest_rig.run("dmesg", "--clear")
+        self.log_from = 0
+
     def keep(self, to):
         super().keep(to)
         with open(os.path.join(to, "dmesg"), "w", encoding="utf-8") as f:
@@ -199,8 +208,7 @@ class Rig(guest_rig.Rig):
 
     def await_device(self):
         """Until the NIC has an RDMA device (again)."""
-        wait_for(f"RDMA device of {self.nic.address}", lambda: glob.glob(os.path.join(self.nic.folder, "infiniband", "*")),
-                 BACK_S, 0.1)
+        wait_for(f"RDMA device of {self.nic.address}", self.nic.has_device, BACK_S, 0.1)
 
     def no_command_is_lost(self):
         """Fails where the driver has waited for an answer in vain."""
