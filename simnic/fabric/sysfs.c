@@ -14,6 +14,7 @@
 
 #include "simnic/fabric/counters.h"
 #include "simnic/fabric/fabric.h"
+#include "simnic/fabric/pci_path.h"
 #include "simnic/fabric/sysfs.h"
 
 struct tree {
@@ -101,40 +102,6 @@ static void tree_host(struct tree *tree, const struct sn_fabric *fabric, uint32_
 
 /* ---- PCI ------------------------------------------------------------------------------------ */
 
-#define PCI_GPU_PORT 8 /* ports of a switch from here on lead to GPUs, those before it to cards */
-
-/*
- * The place below a switch: host bridge, root port, the switch's upstream port, a port of it, and
- * what is plugged in there.
- */
-static void pci_below_switch(char *buf, size_t len, const struct sn_nic *nic, uint32_t port,
-			     uint32_t function)
-{
-	uint32_t bus = 0x10 + nic->slot.card / nic->slot.gpu_cards * 0x10;
-
-	snprintf(buf, len,
-		 "pci0000:%02x/0000:%02x:00.0/0000:%02x:00.0/0000:%02x:%02x.0/0000:%02x:00.%u", bus,
-		 bus, bus + 1, bus + 2, port,
-		 bus + 3 + port % PCI_GPU_PORT + (port >= PCI_GPU_PORT ? SN_MAX_GPU_CARDS : 0),
-		 function);
-}
-
-/*
- * The place of the NIC's PCI function, to which class links lead, too: ../../devices/<this>. Each
- * card is behind a root port of its own, or below a switch.
- */
-static void pci_path(char *buf, size_t len, const struct sn_nic *nic)
-{
-	uint32_t bus = 0x10 + nic->slot.card * 0x10;
-
-	if (nic->slot.gpu_cards)
-		pci_below_switch(buf, len, nic, nic->slot.card % nic->slot.gpu_cards,
-				 nic->slot.function);
-	else
-		snprintf(buf, len, "pci0000:%02x/0000:%02x:00.0/0000:%02x:00.%u", bus, bus, bus + 1,
-			 nic->slot.function);
-}
-
 static void pci_link(struct tree *tree, const char *pci)
 {
 	const char *function = strrchr(pci, '/') + 1;
@@ -144,6 +111,9 @@ static void pci_link(struct tree *tree, const char *pci)
 	snprintf(target, sizeof(target), "../../../devices/%s", pci);
 	put_link(tree, link, target);
 }
+
+#define DRIVER	 "mlx5_core"
+#define MODALIAS "pci:v000015B3d0000101Bsv000015B3sd00000007bc02sc00i00"
 
 #define CONFIG_HEADER 64 /* bytes that may be read without privileges */
 
@@ -171,6 +141,34 @@ static void put_config(struct tree *tree, const struct sn_nic *nic)
 		close(fd);
 }
 
+/* The kernel's driver of the NIC. Open MPI takes UCX for a device by its driver's name. */
+static void put_driver(struct tree *tree, const char *pci)
+{
+	const char *function = strrchr(pci, '/') + 1;
+	char up[64] = "../../", target[256];
+
+	for (const char *p = strchr(pci, '/'); p; p = strchr(p + 1, '/'))
+		strcat(up, "../");
+	snprintf(target, sizeof(target), "%sbus/pci", up);
+	put_link(tree, "subsystem", target);
+	snprintf(target, sizeof(target), "%sbus/pci/drivers/" DRIVER, up);
+	put_link(tree, "driver", target);
+	put(tree, "uevent",
+	    "DRIVER=" DRIVER "\nPCI_CLASS=20000\nPCI_ID=15B3:101B\nPCI_SUBSYS_ID=15B3:0007\n"
+	    "PCI_SLOT_NAME=%s\nMODALIAS=" MODALIAS,
+	    function);
+}
+
+static void driver_link(struct tree *tree, const char *pci)
+{
+	const char *function = strrchr(pci, '/') + 1;
+	char link[64], target[256];
+
+	snprintf(link, sizeof(link), "sys/bus/pci/drivers/" DRIVER "/%s", function);
+	snprintf(target, sizeof(target), "../../../../devices/%s", pci);
+	put_link(tree, link, target);
+}
+
 static void put_pci_speed(struct tree *tree, const struct sn_nic *nic)
 {
 	const struct sn_speed *speed = &nic->cable.speed;
@@ -193,17 +191,19 @@ static void tree_pci(struct tree *tree, const struct sn_fabric *fabric, const st
 	size_t n;
 
 	tree_host(tree, fabric, nic->host);
-	pci_path(pci, sizeof(pci), nic);
+	sn_pci_path(pci, sizeof(pci), nic);
+	driver_link(tree, pci);
 	n = strlen(tree->base);
 	snprintf(tree->base + n, sizeof(tree->base) - n, "/sys/devices/%s", pci);
 	put_config(tree, nic);
+	put_driver(tree, pci);
 	put(tree, "vendor", "0x15b3");
 	put(tree, "device", "0x101b");
 	put(tree, "subsystem_vendor", "0x15b3");
 	put(tree, "subsystem_device", "0x0007");
 	put(tree, "class", "0x020000");
 	put(tree, "revision", "0x00");
-	put(tree, "modalias", "pci:v000015B3d0000101Bsv000015B3sd00000007bc02sc00i00");
+	put(tree, "modalias", MODALIAS);
 	put(tree, "numa_node", "%d", nic->numa);
 	put(tree, "local_cpus", "ffffffff");
 	put(tree, "local_cpulist", "0-31");
@@ -296,7 +296,7 @@ static void tree_netdev(struct tree *tree, const struct sn_fabric *fabric, const
 	if (!nic->netdev[0])
 		return;
 	tree_host(tree, fabric, nic->host);
-	pci_path(pci, sizeof(pci), nic);
+	sn_pci_path(pci, sizeof(pci), nic);
 	snprintf(file, sizeof(file), "sys/devices/%s/net/%s/dev_port", pci, nic->netdev);
 	put(tree, file, "0");
 	snprintf(file, sizeof(file), "sys/devices/%s/net/%s/dev_id", pci, nic->netdev);
@@ -337,7 +337,7 @@ static void tree_ibdev(struct tree *tree, const struct sn_fabric *fabric, const 
 	size_t n;
 
 	tree_host(tree, fabric, nic->host);
-	pci_path(pci, sizeof(pci), nic);
+	sn_pci_path(pci, sizeof(pci), nic);
 	n = strlen(tree->base);
 	snprintf(tree->base + n, sizeof(tree->base) - n, "/sys/devices/%s/infiniband/%s", pci,
 		 nic->ibdev);
@@ -360,7 +360,7 @@ static void tree_uverbs(struct tree *tree, const struct sn_fabric *fabric, const
 
 	tree_host(tree, fabric, nic->host);
 	put(tree, "sys/class/infiniband_verbs/abi_version", "6");
-	pci_path(pci, sizeof(pci), nic);
+	sn_pci_path(pci, sizeof(pci), nic);
 	n = strlen(tree->base);
 	snprintf(tree->base + n, sizeof(tree->base) - n,
 		 "/sys/devices/%s/infiniband_verbs/uverbs%u", pci, nic->uverbs_minor);
@@ -376,7 +376,7 @@ static void tree_links(struct tree *tree, const struct sn_fabric *fabric, const 
 	char pci[128], link[128], target[256];
 
 	tree_host(tree, fabric, nic->host);
-	pci_path(pci, sizeof(pci), nic);
+	sn_pci_path(pci, sizeof(pci), nic);
 	snprintf(link, sizeof(link), "dev/infiniband/uverbs%u", nic->uverbs_minor);
 	put(tree, link, "simnic");
 	snprintf(target, sizeof(target), "../../devices/%s/infiniband/%s", pci, nic->ibdev);
@@ -395,8 +395,7 @@ static void tree_gpu(struct tree *tree, const struct sn_fabric *fabric, const st
 	size_t n;
 
 	tree_host(tree, fabric, nic->host);
-	pci_below_switch(pci, sizeof(pci), nic, PCI_GPU_PORT + nic->slot.card % nic->slot.gpu_cards,
-			 0);
+	sn_pci_gpu_path(pci, sizeof(pci), nic);
 	pci_link(tree, pci);
 	n = strlen(tree->base);
 	snprintf(tree->base + n, sizeof(tree->base) - n, "/sys/devices/%s", pci);
@@ -414,7 +413,7 @@ static void tree_bus(struct tree *tree, const struct sn_fabric *fabric, const st
 	if (!nic->slot.gpu_cards)
 		return;
 	tree_host(tree, fabric, nic->host);
-	pci_path(pci, sizeof(pci), nic);
+	sn_pci_path(pci, sizeof(pci), nic);
 	pci_link(tree, pci);
 	if (!nic->slot.function)
 		tree_gpu(tree, fabric, nic);
@@ -457,7 +456,7 @@ static struct tree tree_of_device(const struct sn_fabric *fabric, const struct s
 	struct tree tree = { .replace = true };
 	char pci[128];
 
-	pci_path(pci, sizeof(pci), nic);
+	sn_pci_path(pci, sizeof(pci), nic);
 	snprintf(tree.base, sizeof(tree.base), "%s/h%u/sys/devices/%s/infiniband/%s", fabric->dir,
 		 nic->host, pci, nic->ibdev);
 	return tree;
@@ -475,7 +474,7 @@ static struct tree tree_of_function(const struct sn_fabric *fabric, const struct
 	struct tree tree = { .replace = true };
 	char pci[128];
 
-	pci_path(pci, sizeof(pci), nic);
+	sn_pci_path(pci, sizeof(pci), nic);
 	snprintf(tree.base, sizeof(tree.base), "%s/h%u/sys/devices/%s", fabric->dir, nic->host,
 		 pci);
 	return tree;
@@ -532,7 +531,7 @@ void sn_sysfs_nic_renamed(const struct sn_fabric *fabric, const struct sn_nic *n
 	struct tree tree = { .replace = true };
 	char pci[128], from[1024], to[1024];
 
-	pci_path(pci, sizeof(pci), nic);
+	sn_pci_path(pci, sizeof(pci), nic);
 	snprintf(tree.base, sizeof(tree.base), "%s/h%u/sys/devices/%s", fabric->dir, nic->host,
 		 pci);
 	snprintf(from, sizeof(from), "%s/infiniband/%s", tree.base, old);
@@ -561,7 +560,7 @@ static void device_becomes_new(const struct sn_fabric *fabric, const struct sn_n
 {
 	char pci[128], path[1024];
 
-	pci_path(pci, sizeof(pci), nic);
+	sn_pci_path(pci, sizeof(pci), nic);
 	snprintf(path, sizeof(path), "%s/h%u/sys/devices/%s/infiniband_verbs/uverbs%u", fabric->dir,
 		 nic->host, pci, nic->uverbs_minor);
 	utimensat(AT_FDCWD, path, NULL, 0);

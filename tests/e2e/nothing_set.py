@@ -76,8 +76,7 @@ def by_python(module, script, min_bytes, *args, pythons=None):
 
 
 class Mpi(OpenMpi):
-    """mpirun is told what it sees by itself on hardware: Open MPI takes UCX where sysfs shows the driver of a NIC, which
-    it does not for a simulated one."""
+    """Of the environment with Mooncake and NIXL."""
 
     whole = True
 
@@ -86,9 +85,11 @@ class Mpi(OpenMpi):
 
 
 class DebianMpi(Mpi):
-    """Debian's, with its mpi4py. UCX 1.13 ends by a bus error in rc_mlx5 on a simulated NIC."""
+    """Debian's, with its mpi4py; its configuration rules UCX out. UCX 1.13 ends by a bus error in rc_mlx5 on a simulated
+    NIC."""
 
     whole = False
+    mca = dict(OpenMpi.mca, pml="ucx", osc="ucx")
 
     def __init__(self, build):  # pylint: disable=super-init-not-called
         self.folder, self.python, self.mpirun = jobs.programs_folder(build), "/usr/bin/python3", "/usr/bin/mpirun"

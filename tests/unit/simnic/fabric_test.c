@@ -2,6 +2,7 @@
 /* The fabric without any device: names, trees, faults, inboxes, reaping. */
 #include <dirent.h>
 #include <errno.h>
+#include <libgen.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -114,6 +115,25 @@ static void tree_has_what_is_read(void **state)
 	expect_line(*state, "infiniband/mlx5_0/ports/1/gid_attrs/types/0", "RoCE v2");
 	expect_line(*state, "infiniband/mlx5_0/ports/1/gids/0",
 		    "0000:0000:0000:0000:0000:ffff:0a00:0001");
+}
+
+/* Open MPI knows by the driver's name that a device is one for UCX. */
+static void a_device_has_its_driver(void **state)
+{
+	const struct sn_fabric *fabric = *state;
+	char path[600], found[600] = "", back[4096];
+
+	snprintf(path, sizeof(path), "%s/h1/sys/class/infiniband/mlx5_1/device/driver",
+		 fabric->dir);
+	assert_true(readlink(path, found, sizeof(found) - 1) > 0);
+	assert_string_equal(basename(found), "mlx5_core");
+	/* The links lead somewhere: there, and back to the device. */
+	strcat(path, "/0000:21:00.0/infiniband/mlx5_1/node_type");
+	assert_non_null(realpath(path, back));
+	snprintf(path, sizeof(path), "%s/h1/sys/class/infiniband/mlx5_1/device/subsystem/drivers",
+		 fabric->dir);
+	assert_non_null(realpath(path, back));
+	expect_line(*state, "infiniband/mlx5_0/device/uevent", "DRIVER=mlx5_core");
 }
 
 /* From h0's NIC on rail 0 to h1's. */
@@ -710,6 +730,7 @@ int main(void)
 		TEST(another_version_is_refused),
 		TEST(addresses_follow_host_and_rail),
 		TEST(tree_has_what_is_read),
+		TEST(a_device_has_its_driver),
 		TEST(faults_close_paths),
 		TEST(lost_directions_are_one_way),
 		TEST(a_port_that_is_off_is_down_at_its_own_end),
