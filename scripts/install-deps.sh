@@ -16,7 +16,7 @@ packages="
 	libjansson-dev libmicrohttpd-dev
 	libisal-dev
 	libcmocka-dev spin
-	curl python3 python3-matplotlib python3-pyverbs
+	curl python3 python3-matplotlib python3-pytest python3-pyverbs
 	debhelper dpkg-dev lintian
 "
 policy=/usr/sbin/policy-rc.d

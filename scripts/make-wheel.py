@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Makes the wheel of shift-rdma out of a build: the drop-in, shiftctl, the exporter, simnic, man pages and the package
+"""Makes the wheel of shift-rdma out of a build: the drop-in, shiftctl, the exporter, simnic, man pages and the packages
 in python/. The same build gives the same bytes. Needs Python and binutils alone.
 
 usage: make-wheel.py BUILD FOLDER      where the wheel goes; it is made
@@ -25,6 +25,7 @@ BINARIES = [
     (r"libexec/shift/(shift-probe)$", r"bin/\1"),     # where shiftctl looks first
 ]
 MAN = r"share/man/(man\d/(?:shift(?!_).*|simnicctl)\.\d)$"
+PACKAGES = ("shift", "simnic")
 SCRIPTS = {"shiftctl": "shiftctl", "shiftrun": "shiftrun", "simnicctl": "simnicctl", "shift-exporter": "exporter"}
 # Wheels know no time before 1980.
 STAMP = (1980, 1, 1, 0, 0, 0)
@@ -38,9 +39,10 @@ def metadata(tag):
             "License: GPL-2.0-only OR Linux-OpenIB", "Requires-Python: >=3.8", "Classifier: Operating System :: POSIX :: Linux",
             "Classifier: Typing :: Typed", "Description-Content-Type: text/markdown"]
     wheel = ["Wheel-Version: 1.0", f"Generator: make-wheel ({version()})", "Root-Is-Purelib: false", f"Tag: py3-none-{tag}"]
-    points = ["[console_scripts]", *(f"{name} = shift._main:{function}" for name, function in SCRIPTS.items())]
+    points = ["[console_scripts]", *(f"{name} = shift._main:{function}" for name, function in SCRIPTS.items()),
+              "[pytest11]", "simnic = simnic._pytest"]
     return {"METADATA": "\n".join(head) + "\n\n" + text, "WHEEL": "\n".join(wheel) + "\n",
-            "entry_points.txt": "\n".join(points) + "\n", "top_level.txt": "shift\n"}
+            "entry_points.txt": "\n".join(points) + "\n", "top_level.txt": "".join(f"{package}\n" for package in PACKAGES)}
 
 
 def contents(build, folder):
@@ -65,10 +67,11 @@ def contents(build, folder):
     if newest > (2, 28):
         sys.exit(f"make-wheel: the build wants glibc {newest}; build with SHIFT_GLIBC_FLOOR=2.28")
     tag = f"manylinux_2_28_{kind}"
-    for name in sorted(os.listdir(os.path.join(ROOT, "python/shift"))):
-        if name.endswith((".py", ".typed")):
-            with open(os.path.join(ROOT, "python/shift", name), "rb") as f:
-                files[f"shift/{name}"] = (f.read().replace(b"@VERSION@", version().encode()), False)
+    for package in PACKAGES:
+        for name in sorted(os.listdir(os.path.join(ROOT, "python", package))):
+            if name.endswith((".py", ".typed")):
+                with open(os.path.join(ROOT, "python", package, name), "rb") as f:
+                    files[f"{package}/{name}"] = (f.read().replace(b"@VERSION@", version().encode()), False)
     for name in sorted(os.listdir(os.path.join(ROOT, "LICENSES"))):
         with open(os.path.join(ROOT, "LICENSES", name), "rb") as f:
             files[f"{info}/licenses/{name}"] = (f.read(), False)

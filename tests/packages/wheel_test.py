@@ -174,6 +174,29 @@ def environment(venv):
     check(venv.run("python", "-c", ENVIRON).strip() == "well", "shift.environ()")
 
 
+SIMNIC = """
+import importlib.metadata, simnic
+with simnic.fabric(hosts=2, nics=1) as f:
+    argv = ["ibv_rc_pingpong", "-d", "mlx5_0", "-g", "0", "-n", "10", "-p", str(simnic.free_port())]
+    server = f.start("h0", *argv)
+    server.await_port(int(argv[-1]))
+    assert "10 iters" in f.run("h1", *argv, "127.0.0.1").stdout
+    server.wait()
+    f.fault("port-down", "h0/mlx5_0")
+    assert not f.nic("h0/mlx5_0")["port_up"]
+plugins = importlib.metadata.entry_points()     # a dict until Python 3.9
+plugins = plugins.select(group="pytest11") if hasattr(plugins, "select") else plugins["pytest11"]
+assert ("simnic", "simnic._pytest") in [(p.name, p.value) for p in plugins], plugins
+print("well")
+"""
+
+
+def fabric_of_python(venv):
+    """The package simnic, with the wheel's simnicctl alone: no other is in PATH."""
+    said = venv.run("python", "-c", SIMNIC, PATH="/usr/bin:/bin")
+    check(said.strip() == "well", said)
+
+
 def other_places(venv):
     """A home that is not there; and a folder in the way, of somebody else."""
     said = venv.run("shiftctl", "version", HOME="/proc/none")
@@ -209,7 +232,7 @@ def fault(venv):
 
 
 def parts():
-    found = [commands, environment, other_places]
+    found = [commands, environment, other_places, fabric_of_python]
     return found + [fault] if shutil.which("ib_write_bw") else found
 
 
