@@ -27,7 +27,7 @@ endif
 .PHONY: all help deps build quick demo test san-address san-thread test-clang format check-format fuzz \
 	proof proof-long model-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long again-long soak cases crossed gray-long \
 	valgrind programs \
-	pyverbs bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-regions bench-memory bench-kv \
+	pyverbs ucx-gtest bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-regions bench-memory bench-kv \
 	bench-detect bench-push bench-scale bench-cluster bench-programs bench-test \
 	bench-parity bench-bystanders bench-status bench-spread bench-txn figures figures-draw figures-publish install clean
 
@@ -65,6 +65,7 @@ help:
 	@echo "  make valgrind         1,000 cycles of create and destroy under memcheck"
 	@echo "  make fuzz             libFuzzer on values, messages, configuration; $(MINUTES) minutes each"
 	@echo "  make programs         MPI, training, PyTorch RPC, Mooncake, NIXL, perftest through faults; gets them"
+	@echo "  make ucx-gtest        UCX's own gtest, without SHIFT and with; builds it, which takes half an hour"
 	@echo "  make pyverbs          rdma-core's python tests, without SHIFT and with; docs/pyverbs.md"
 	@echo "Benches (QUICK=1: a look; results in $(OUT)/)"
 	@echo "  make bench            bench-ab (no fault: stock against SHIFT) and bench-fallback"
@@ -224,6 +225,11 @@ programs: build
 	python3 tests/e2e/nothing_set.py --build $(B) --fault link,switch,drain || [ $$? -eq 77 ] || failed=1; \
 	python3 tests/e2e/nothing_set.py --build $(B) --fault switch --stock || [ $$? -eq 77 ] || failed=1; \
 	[ -z "$$failed" ]
+
+# UCX's own tests, built out of Debian's source package: half an hour for the build, and longer to run.
+ucx-gtest: build
+	@./scripts/build-ucx-gtest.sh $(B)
+	@python3 tests/ucx/run_ucx_gtest.py --build $(B)
 
 pyverbs: build
 	@python3 tests/pyverbs/run_pyverbs.py --build $(B) --write docs/pyverbs.md
