@@ -71,6 +71,14 @@ static const struct command commands[] = {
 	  "QPN is 0x... as in status; a number without 0x is a process, or else a queue pair.\n"
 	  "\n"
 	  "It exits 0 when some program has it, and 1 when none has.\n" },
+	{ "report", cmd_report, "report [--pid PID] [--output FILE] [--directory]",
+	  "make one archive for a bug report, for you to read before you send it",
+	  HELP_PID
+	  "  --output FILE    the archive (shift-report-DATE-TIME.tar.gz, here)\n"
+	  "  --directory      leave it unpacked, in a directory of that name\n"
+	  "\n"
+	  "It has no command lines, passwords, keys, programs of other users or variables that\n"
+	  "shiftctl(1) does not list, and prints what it has.\n" },
 	{ "drain", cmd_drain, "drain DEVICE [--pid PID] [--wait SECONDS]",
 	  "move their traffic off DEVICE, in order",
 	  HELP_PID

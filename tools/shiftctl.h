@@ -40,6 +40,7 @@ int cmd_undrain(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_events(int argc, char **argv);
 int cmd_why(int argc, char **argv);
+int cmd_report(int argc, char **argv);
 int cmd_probe_hw(int argc, char **argv);
 
 /* The program's name and what it has to say, on stderr, one line. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tools/ctl_client.h"
+#include "tools/report.h"
 #include "tools/shiftctl.h"
 
 #define NS_PER_MS 1e6
@@ -19,8 +20,9 @@ struct why {
 	long number;	 /* of a process or a queue pair */
 	bool hex;	 /* of a queue pair only */
 	unsigned stories;
-	const char *todo; /* what to do, by the newest thing that has a remedy */
-	bool lack;	  /* that is a lack of protection */
+	unsigned troubles; /* most stories of what is not well; 0: it was named */
+	const char *todo;  /* what to do, by the newest thing that has a remedy */
+	bool lack;	   /* that is a lack of protection */
 };
 
 /* ---- words ---------------------------------------------------------------------------------- */
@@ -315,9 +317,50 @@ static void why_tell_qps(struct why *why, const json_t *status, const json_t *ev
 	}
 }
 
-static void why_tell(struct why *why, const json_t *status, const json_t *events)
+static bool why_nic_is_well(const json_t *nic)
 {
-	if (why->nic) {
+	return !ctl_true(nic, "port_down") && !ctl_true(nic, "silent") && !ctl_true(nic, "sick") &&
+	       !ctl_true(nic, "fatal") && !ctl_true(nic, "drained") && !*ctl_text(nic, "why") &&
+	       !strcmp(ctl_text(nic, "state"), "open");
+}
+
+static bool why_qp_is_well(const json_t *qp)
+{
+	return !ctl_int(qp, "connection") || (!strcmp(ctl_text(qp, "level"), "protected") &&
+					      !json_is_object(json_object_get(qp, "stalled")));
+}
+
+static void why_tell_troubles(struct why *why, json_t *status, const json_t *events)
+{
+	json_t *one;
+	size_t i;
+
+	report_hide_arguments(status);
+	json_array_foreach(json_object_get(status, "nics"), i, one)
+	{
+		if (why_nic_is_well(one) || why->stories >= why->troubles)
+			continue;
+		why->nic = ctl_text(one, "name");
+		why_tell_nic(why, status, events);
+	}
+	why->nic = NULL;
+	json_array_foreach(json_object_get(status, "qps"), i, one)
+	{
+		if (why_qp_is_well(one) || why->stories >= why->troubles)
+			continue;
+		why->number = (long)ctl_int(one, "qpn");
+		why_tell_qps(why, status, events);
+	}
+	if (!why->stories)
+		printf("Process %lld (%s): its NICs and connections are well.\n",
+		       ctl_int(status, "pid_here"), ctl_text(status, "command"));
+}
+
+static void why_tell(struct why *why, json_t *status, const json_t *events)
+{
+	if (why->troubles) {
+		why_tell_troubles(why, status, events);
+	} else if (why->nic) {
 		why_tell_nic(why, status, events);
 	} else if (!why->hex && (ctl_int(status, "pid_here") == why->number ||
 				 ctl_int(status, "pid") == why->number)) {
@@ -348,6 +391,14 @@ static void why_ask(struct why *why, const struct ctl_process *process)
 	}
 	json_decref(status);
 	json_decref(events);
+}
+
+void why_troubles(const struct ctl_process *process, unsigned most)
+{
+	struct why why = { .troubles = most };
+
+	why_ask(&why, process);
+	putchar('\n');
 }
 
 static int why_parse(int argc, char **argv, struct why *why)

@@ -248,6 +248,11 @@ bool sh_setting_known(const char *name)
 	return false;
 }
 
+const char *sh_setting_name(size_t i)
+{
+	return i < N_NAMES ? names[i] : NULL;
+}
+
 /* ---- which programs ------------------------------------------------------------------------- */
 
 static const char *base_name(const char *path)

@@ -19,6 +19,9 @@ const char *sh_setting(const char *name);
 /* True if there is a setting of that name. SHIFT_CONF, which names the file, is none of them. */
 bool sh_setting_known(const char *name);
 
+/* Returns the name of the i-th setting, from 0; NULL behind the last. */
+const char *sh_setting_name(size_t i);
+
 /* Reads all settings, and logs what is wrong with them, as at the start of SHIFT (config.c). */
 void sh_settings_judge(void);
 

@@ -35,6 +35,8 @@ EXCEPT = [
     (r"tools/(status|drain)\.c", r"^, |^  (?!QP 0x%06llx stays)|^%d: (?!uses)|^%lld \(|connections on it|^port down$|^LID ",
      "a report, no complaint"),
     (r"tools/why\.c", r"^(?!why takes|no program with)", "a story, which says itself what to do"),
+    (r"tools/report\w*\.c", r"^(?!report takes|%s is incomplete|%s: out of|tar|no program)",
+     "the list of what is in the archive, and its parts"),
     (r"tools/(watch|version)\.c|tools/library\.c", r"processes|scroll|^, some|version|protocol|^libibverbs +%s|rdma-core|"
      r"^shiftctl +%s", "a report, no complaint"),
     (r"tools/exporter/", r"^usage: |^shift-exporter <|^shift-exporter %s|^text/plain|^GET, HEAD$|^# HELP", "no complaint"),
