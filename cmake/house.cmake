@@ -68,3 +68,12 @@ if(SHIFT_TESTS)
 		OUTPUT_VARIABLE Python3_EXECUTABLE OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 	enable_testing()
 endif()
+
+# Installs the completions of a program for bash, zsh and fish (tools/completion).
+set(SHIFT_ZSH_COMPLETIONS "share/zsh/site-functions" CACHE STRING "where completions of zsh are installed; Debian has a folder of its own")
+function(shift_install_completions program)
+	set(made ${SHIFT_ROOT}/tools/completion)
+	install(FILES ${made}/bash/${program} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+	install(FILES ${made}/zsh/_${program} DESTINATION ${SHIFT_ZSH_COMPLETIONS})
+	install(FILES ${made}/fish/${program}.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endfunction()

@@ -18,6 +18,7 @@ packages="
 	libcmocka-dev spin
 	curl python3 python3-matplotlib python3-pytest python3-pyverbs
 	debhelper dpkg-dev lintian
+	zsh fish
 "
 policy=/usr/sbin/policy-rc.d
 

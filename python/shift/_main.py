@@ -4,7 +4,7 @@ import os
 import sys
 from typing import List, NoReturn
 
-from shift import _links
+from shift import __version__, _links
 
 NEED_LIBRARY = ("run", "doctor", "version")     # commands of shiftctl that take --libdir
 
@@ -25,7 +25,7 @@ def _become(name: str, args: List[str]) -> NoReturn:
 
 def _shiftctl(args: List[str]) -> NoReturn:
     try:
-        if args and args[0] in NEED_LIBRARY:
+        if args and args[0] in NEED_LIBRARY and not set(args[1:2]) & {"-h", "--help"}:
             args = [args[0], "--libdir", _links.folder(), *args[1:]]
     except (_links.Error, OSError) as error:
         _said(str(error))
@@ -39,6 +39,9 @@ def shiftctl() -> NoReturn:
 
 def shiftrun() -> NoReturn:
     """`shiftrun [OPTION...] [--] COMMAND...`: shiftctl run."""
+    if sys.argv[1:] in (["--version"], ["-V"]):
+        print("shiftrun", __version__)
+        sys.exit(0)
     _shiftctl(["run", *sys.argv[1:]])
 
 

@@ -84,6 +84,7 @@ void usage(void)
 	     "      --loss P         model: of a packet, such as 1e-5\n"
 	     "      --mtu B          model: bytes of a packet, 256 to 4096 (4096)\n"
 	     "  -h, --help\n"
+	     "  -V, --version\n"
 	     "\n"
 	     "SIZE: 4096, 64K, 8M, 2G; R: 400M, 100G; T: 200us, 25ms, 3s.\n"
 	     "Both ends need the same size, n, chunk, scheme, code, k, m, inflight, channels, "
@@ -257,6 +258,7 @@ static const struct option longs[] = {
 	{ "loss", 1, NULL, OPT_LOSS },
 	{ "mtu", 1, NULL, OPT_MTU },
 	{ "help", 0, NULL, 'h' },
+	{ "version", 0, NULL, 'V' },
 	{ 0 },
 };
 
@@ -360,12 +362,13 @@ bool options_parse(int argc, char **argv, bool model, struct options *o)
 			       .mtu = 4096,
 			       .rtt_ns = 10000000,
 			       .timeout_ns = 30000000000ull };
-	while ((option = getopt_long(argc, argv, "d:p:s:n:h", longs, NULL)) != -1) {
-		if (option != 'h' && option != '?' && !is_for_this(o, option))
+	while ((option = getopt_long(argc, argv, "d:p:s:n:hV", longs, NULL)) != -1) {
+		if (option != 'h' && option != 'V' && option != '?' && !is_for_this(o, option))
 			return false;
 		o->own_code |= option == OPT_K || option == OPT_M;
 		switch (option) {
 		case 'h': usage(); exit(0);
+		case 'V': puts("sdr_perf " SDR_VERSION); exit(0);
 		case '?': complain("see sdr_perf --help"); return false;
 		case OPT_SDK: o->sdk = true; break;
 		case OPT_CLIENT: o->client = true; break;

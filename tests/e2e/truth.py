@@ -5,6 +5,7 @@ situation, and reads the log, `shiftctl status`, `events` and the counters of bo
 
   truth.py --build DIR [CASE...]
 """
+import glob
 import json
 import os
 import re
@@ -368,9 +369,21 @@ def why(lab):
     must("nobody", not lab.shiftctl("h0", "why", "mlx5_7", check=False))
 
 
+def installed():
+    """The programs that the build installs, by what its files say."""
+    names = set()
+    for where in glob.glob(os.path.join(ROOT, "**", "CMakeLists.txt"), recursive=True):
+        with open(where, encoding="utf-8") as f:
+            found = re.findall(r"install\(TARGETS ([\w -]+) RUNTIME", f.read())
+        names.update(name for names in found for name in names.split())
+    return sorted(names)
+
+
 def versions(lab):
-    """Each program says what it is, in the same words."""
-    for name in ("shiftctl", "simnicctl", "shift-exporter"):
+    """Each program that is installed says what it is, in the same words."""
+    must("the programs are found", {"shiftctl", "simnicctl", "shift-exporter", "shift-probe",
+                                    "sdr_perf"} <= set(installed()), installed())
+    for name in installed():
         program = os.path.join(lab.out, "bin", name)
         for option in ("--version", "-V"):
             said = lab.run_tool([program, option])
@@ -379,12 +392,13 @@ def versions(lab):
         for option in ("--help", "-h"):
             said = lab.run_tool([program, option])
             must(f"{name} {option}", not said.process.returncode and
-                 said.out().startswith(f"usage: {name} "), said.out(), said.err())
+                 re.match(rf"usage: ({name}|shiftctl) ", said.out()), said.out(), said.err())
 
 
 # ---- docs/on-call.md ----------------------------------------------------------------------------
 
-PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "on-call.md")
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+PAGE = os.path.join(ROOT, "docs", "on-call.md")
 
 
 def rows():

@@ -137,6 +137,12 @@ def commands(venv):
     check(len(venv.links()) == 1, f"{venv.links()}: not one folder of links")
     target = os.readlink(os.path.join(venv.links()[0], "libibverbs-distro.so.1"))
     check(target.endswith("/libibverbs.so.1"), f"{target} is gone with the next upgrade of the system's package")
+    said = venv.run("shiftrun", "--help")
+    check(said.startswith("usage: shiftctl run"), said)
+    for name in ("shiftrun", "shiftctl", "simnicctl"):
+        for option in ("--version", "-V"):
+            said = venv.run(name, option)
+            check(re.fullmatch(rf"{name} \d+\.\d+\.\d+\n?", said), said)
     said = venv.run("shiftrun", "--", "env")
     check("/shift/libibverbs.so.1" in said or "/libibverbs.so.1" in re.search("LD_PRELOAD=.*", said).group(), said)
     check("LD_LIBRARY_PATH=" + venv.links()[0] in said, said)
