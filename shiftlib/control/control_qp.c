@@ -41,8 +41,8 @@ int sh_control_refresh(struct sh_control *control, const struct sh_gid_place *us
 		return ret;
 	now.qpn = before.qpn;
 	now.qkey = before.qkey;
-	now.pkey_index = before.pkey_index;
 	pthread_mutex_lock(&control->lock);
+	now.pkey_index = control->address.pkey_index; /* it may be given another one meanwhile */
 	control->address = now;
 	control->grh_required = grh_required;
 	pthread_mutex_unlock(&control->lock);

@@ -108,6 +108,14 @@ void sh_control_rest_begin(struct sh_control *control);
 void sh_control_rest(struct sh_control *control);
 int sh_control_wake(struct sh_control *control);
 
+/*
+ * True if the partition of SHIFT's own datagrams has another place in the port's table than when
+ * the control QP was made. repartition: blocks, and wants a rest that has begun; it ends with the
+ * rest, or, with -errno, the rest goes on.
+ */
+bool sh_control_astray(struct sh_control *control, const struct sh_pkeys *pkeys);
+int sh_control_repartition(struct sh_control *control, const struct sh_pkeys *pkeys);
+
 /* Marks the NIC as gone, by an asynchronous event: nothing is posted or polled any more. */
 void sh_control_mark_dead(struct sh_control *control);
 bool sh_control_dead(const struct sh_control *control);

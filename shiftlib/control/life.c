@@ -237,6 +237,23 @@ int sh_control_wake(struct sh_control *control)
 	return ret;
 }
 
+bool sh_control_astray(struct sh_control *control, const struct sh_pkeys *pkeys)
+{
+	struct sh_address address;
+
+	sh_control_address(control, &address);
+	return address.pkey_index != sh_pkeys_own_index(pkeys);
+}
+
+int sh_control_repartition(struct sh_control *control, const struct sh_pkeys *pkeys)
+{
+	sh_control_rest(control);
+	pthread_mutex_lock(&control->lock);
+	control->address.pkey_index = sh_pkeys_own_index(pkeys);
+	pthread_mutex_unlock(&control->lock);
+	return sh_control_wake(control);
+}
+
 /* ---- close ---------------------------------------------------------------------------------- */
 
 /*

@@ -61,6 +61,8 @@ void sh_nic_give_again(struct sh_nic *nic) SH_LOCKED;
 
 /* partition.c: the port's table has changed. */
 void sh_nic_pkeys_ask(struct sh_nic *nic) SH_LOCKED;
+/* Makes SHIFT's own datagrams follow their partition to its new place, once the worker is free. */
+void sh_nic_own_partition(struct sh_nic *nic) SH_LOCKED;
 
 /* vlan.c: the NIC has been opened. */
 void sh_nic_vlan_ask(struct sh_nic *nic) SH_LOCKED;

@@ -258,6 +258,7 @@ static void nics_run(uint64_t now) SH_LOCKED
 			sh_nic_going_poll(&sh_nics.nic[i]);
 		if (sh_nics.nic[i].look_at && sh_nics.nic[i].look_at <= now)
 			nic_poll(&sh_nics.nic[i]);
+		sh_nic_own_partition(&sh_nics.nic[i]);
 	}
 }
 

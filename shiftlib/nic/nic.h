@@ -81,6 +81,7 @@ struct sh_nic {
 	struct {
 		struct sh_pkeys pkeys;	      /* P_Keys of the port, also when it is dead */
 		struct sh_gid_place vlan_gid; /* the worker's own: the last GID that was found */
+		bool moved;		      /* partition.c: SHIFT's own may have another place */
 		bool vlan_asked;	      /* vlan.c: looks for its GID on the process' VLAN */
 	} tenant;
 

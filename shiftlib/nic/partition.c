@@ -26,6 +26,62 @@ static bool pkeys_equal(const struct sh_pkeys *a, const struct sh_pkeys *b)
 	return a->n == b->n && !memcmp(a->value, b->value, a->n * sizeof(a->value[0]));
 }
 
+/* ---- the partition of SHIFT's own datagrams ------------------------------------------------- */
+
+static void own_run(struct sh_job *job)
+{
+	struct nic_job *task = (struct nic_job *)job;
+	struct sh_pkeys pkeys;
+
+	sh_job_lock();
+	pkeys = task->nic->tenant.pkeys;
+	sh_job_unlock();
+	sh.real->thread_inside();
+	task->ret = sh_control_repartition(task->nic->control, &pkeys);
+}
+
+static void own_done(struct sh_job *job)
+{
+	struct nic_job *task = (struct nic_job *)job;
+	struct sh_nic *nic = task->nic;
+
+	sh_lock();
+	nic->asked = false;
+	if (task->ret || job->canceled) {
+		nic->yield.closed = true; /* as a control QP that rests, it is woken later */
+		sh_nic_give_again(nic);
+	} else {
+		sh_nic_ask(nic); /* events of the port in the meantime are not known */
+		sh_news_nic_healed(nic);
+	}
+	sh_job_end(&nic->busy);
+	sh_kick();
+	sh_unlock();
+	free(task);
+}
+
+/*
+ * Sends and receives in the partition of before, at its new place: peers in that partition would
+ * hear nothing of a control QP that goes on with the index of before.
+ */
+void sh_nic_own_partition(struct sh_nic *nic)
+{
+	if (!nic->tenant.moved || !nic->control || nic->fatal || nic->sick || nic->yield.closed ||
+	    nic->asked)
+		return;
+	nic->tenant.moved = false;
+	if (!sh_control_astray(nic->control, &nic->tenant.pkeys) ||
+	    sh_nic_submit(nic, own_run, own_done))
+		return;
+	sh_control_rest_begin(nic->control);
+	sh_log(SH_LOG_INFO,
+	       "%s: the partition of SHIFT's own datagrams has another place in the table, and "
+	       "they follow it",
+	       nic->name);
+}
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
 static void pkeys_done(struct sh_job *job)
 {
 	struct pkeys_job *task = (struct pkeys_job *)job;
@@ -35,6 +91,8 @@ static void pkeys_done(struct sh_job *job)
 	if (!job->canceled && task->pkeys.n && !pkeys_equal(&task->pkeys, &nic->tenant.pkeys)) {
 		sh_log(SH_LOG_WARN, "%s: its partition table (P_Keys) has changed", nic->name);
 		nic->tenant.pkeys = task->pkeys;
+		nic->tenant.moved = true;
+		sh_nic_own_partition(nic);
 		sh_news_nic_pkeys(nic);
 		sh_kick();
 	}

@@ -142,6 +142,23 @@ def partition_reordered(lab):
     check({pkey for pkey, *_ in seen(lab, 1)} == {RED}, f"{seen(lab, 1)}")
 
 
+def partition_own_reordered(lab):
+    """The entry of the default partition, in which SHIFT itself speaks, gets another place on the backups."""
+    for nic in ("mlx5_0", "mlx5_1"):
+        for host in ENDS:
+            lab.ctl("pkeys", f"{host}/{nic}", RED, 0xffff)
+    pair = Pair(lab)
+    pair.protected()
+    lab.ctl("pkeys", "h0/mlx5_1", 0xffff, RED)
+    lab.ctl("pkeys", "h1/mlx5_1", OTHERS[0], RED, 0xffff)
+    for host, p in pair.ends.items():
+        wait_for("notice at " + host, lambda p=p: "partition table" in lab.shift_log(p), 30)
+    wait_for("the place of its own partition", lambda: all("another place" in text for text in pair.logs()), 30)
+    pair.moves()
+    check({pkey for pkey, *_ in seen(lab, 1)} == {RED}, f"{seen(lab, 1)}")
+    check(not any("lacks what the default NIC has" in text for text in pair.logs()), "the log blames the backup NIC")
+
+
 def vlans(lab, hosts=ENDS):
     """Of the default NICs, at index 3; and of those hosts' second ones, elsewhere."""
     for host in ENDS:
@@ -201,7 +218,8 @@ def untagged(lab):
 
 
 CASES = {f.__name__: f for f in (
-    partition, partition_missing, partition_lazy, partition_limited, partition_both_limited, partition_reordered, vlan, vlan_only,
+    partition, partition_missing, partition_lazy, partition_limited, partition_both_limited, partition_reordered,
+    partition_own_reordered, vlan, vlan_only,
     vlan_missing, vlan_of_one_end, vlan_any, untagged)}
 
 

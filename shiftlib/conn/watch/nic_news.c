@@ -51,6 +51,14 @@ void sh_news_nic_fault(struct sh_nic *nic, enum sc_reason reason, bool guarded_o
 	sh_outbox_release();
 }
 
+static void pkeys_leave(struct sh_qp *qp, struct sh_carrier *carrier) SH_LOCKED
+{
+	if (carrier == qp->standby)
+		qp->carriers.standby_why =
+			"the partition table of its NIC has changed: its standby is made anew";
+	sh_carrier_fault(qp, carrier, SC_REASON_RESOURCE);
+}
+
 /* Gives up carriers in a partition that their connection is not in any more. */
 void sh_news_nic_pkeys(struct sh_nic *nic)
 {
@@ -62,7 +70,7 @@ void sh_news_nic_pkeys(struct sh_nic *nic)
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
 		for (i = 1; qp->conn_id && i < SH_MAX_CARRIERS; i++)
 			if (sh_carrier_at(qp, i)->nic && sh_tenant_left(qp, sh_carrier_at(qp, i)))
-				sh_carrier_fault(qp, sh_carrier_at(qp, i), SC_REASON_RESOURCE);
+				pkeys_leave(qp, sh_carrier_at(qp, i));
 		sh_paths_changed(qp);
 	}
 	sh_outbox_release();
