@@ -19,6 +19,8 @@
 #include "kvclient/dl.h"
 #include "kvclient/kv.h"
 
+const char kv_dl_no_files[] = "no file descriptor was left (ulimit -n)";
+
 /* Sanitizer runtimes end the program at a dlopen() with RTLD_DEEPBIND. */
 static int kv_dl_flags(void)
 {
@@ -108,6 +110,14 @@ static int dl_names(void *handle, const char *const *names, void **slots)
 	return 0;
 }
 
+/* The loader's own words say why, in the language of strerror(). */
+static int dl_why(void)
+{
+	const char *error = dlerror();
+
+	return error && strstr(error, strerror(EMFILE)) ? -EMFILE : -ENOENT;
+}
+
 int kv_dl_load(const char *const *sonames, const char *const *names, void **slots)
 {
 	void *handle;
@@ -115,6 +125,8 @@ int kv_dl_load(const char *const *sonames, const char *const *names, void **slot
 
 	for (; *sonames; sonames++) {
 		handle = dl_open(*sonames, kv_dl_flags());
+		if (!handle && rc == -ENOENT)
+			rc = dl_why();
 		if (!handle)
 			continue;
 		rc = dl_names(handle, names, slots);

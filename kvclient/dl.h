@@ -10,9 +10,13 @@
  * @sonames: NULL-terminated; the first one that is here and has all functions is taken
  * @names: NULL-terminated; the addresses go to @slots in the same order
  *
- * Returns 0, -ENOENT (no such library here) or -ENOSYS (a function is missing).
+ * Returns 0, -ENOENT (no such library here), -EMFILE (no descriptor was left to open it) or
+ * -ENOSYS (a function is missing).
  */
 int kv_dl_load(const char *const *sonames, const char *const *names, void **slots);
+
+/* Why a library that is there was not loaded: -EMFILE of kv_dl_load(). */
+extern const char kv_dl_no_files[];
 
 /*
  * kv_dl_own() - a symbol of a library that SHIFT brings along

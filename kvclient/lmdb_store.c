@@ -364,6 +364,8 @@ int kv_lmdb_enter(struct kv_lmdb *l)
 	int rc;
 
 	pthread_once(&md_once, kv_mdb_load);
+	if (md_rc == -EMFILE)
+		return kv_fail(&l->kv, md_rc, "liblmdb.so.0 was not loaded: %s", kv_dl_no_files);
 	if (md_rc)
 		return kv_fail(&l->kv, -ELIBACC,
 			       "install liblmdb.so.0, which lmdb: addresses need");

@@ -286,6 +286,8 @@ int kv_tls_new(struct kv *kv, const struct kv_address *address, int fd, uint64_t
 	int rc;
 
 	pthread_once(&ssl_once, ssl_load);
+	if (ssl_rc == -EMFILE)
+		return kv_fail(kv, ssl_rc, "libssl was not loaded: %s", kv_dl_no_files);
 	if (ssl_rc)
 		return kv_fail(kv, -ELIBACC,
 			       "install libssl.so.3 or libssl.so.1.1, which rediss:// addresses "

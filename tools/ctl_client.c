@@ -13,6 +13,7 @@
 
 #include "tools/ctl_client.h"
 #include "tools/json_check.h"
+#include "tools/proc.h"
 
 #define CLIENT_SMALL 4096u /* an answer that says what went wrong is no longer */
 
@@ -140,6 +141,32 @@ static int question_grow(struct ctl_question *q, size_t most)
 	return 0;
 }
 
+/*
+ * Says why a connection was closed without an answer, by whether somebody listens yet: a process
+ * that has ended is gone for whoever asks.
+ */
+static int question_cut(struct ctl_question *q)
+{
+	int fd = client_reach(q->process->socket);
+
+	if (fd == -ECONNREFUSED || fd == -ENOENT)
+		return ctl_err(q->err, -ESRCH, "it ended before it answered");
+	if (fd >= 0)
+		close(fd);
+	return ctl_err(q->err, -EBUSY,
+		       "it closed the connection before it answered: more ask it at the same time "
+		       "than it serves");
+}
+
+/* A process that cannot accept() for want of a descriptor is as silent as one that is stopped. */
+static int question_late(struct ctl_question *q)
+{
+	if (q->here && proc_files_full(q->here))
+		return ctl_err(q->err, -EMFILE,
+			       "it does not answer: it has no file descriptor left (ulimit -n)");
+	return ctl_err(q->err, -ETIMEDOUT, "it does not answer");
+}
+
 /* All that is there. -EINPROGRESS: more may come; 0: it was the end. */
 static int question_receive(struct ctl_question *q, size_t most)
 {
@@ -157,6 +184,8 @@ static int question_receive(struct ctl_question *q, size_t most)
 			q->length += (size_t)n;
 		else if (errno == EAGAIN || errno == EINTR)
 			return -EINPROGRESS;
+		else if (errno == ECONNRESET)
+			return question_cut(q);
 		else
 			return ctl_err(q->err, -errno, "%s", strerror(errno));
 	}
@@ -189,7 +218,7 @@ void ctl_ask_begin(struct ctl_question *q, const char *request)
 	snprintf(line, sizeof(line), "%s\n", request);
 	/* A short line into an empty socket fits, or the other end is gone. */
 	if (q->fd >= 0 && send(q->fd, line, strlen(line), MSG_NOSIGNAL) < 0)
-		q->rc = ctl_err(q->err, -ESRCH, "it is gone");
+		q->rc = question_cut(q);
 	if (q->rc != -EINPROGRESS)
 		question_end(q);
 }
@@ -237,7 +266,7 @@ static long round_gather(struct client_round *round, struct ctl_question *q, uns
 		if (q[i].rc != -EINPROGRESS)
 			continue;
 		if (left <= 0) {
-			q[i].rc = ctl_err(q[i].err, -ETIMEDOUT, "it does not answer");
+			q[i].rc = question_late(&q[i]);
 			question_end(&q[i]);
 			continue;
 		}

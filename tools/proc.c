@@ -10,6 +10,8 @@
 
 #include "tools/proc.h"
 
+#define PROC_LIMITS 4096 /* bytes of /proc/PID/limits that are read */
+
 /* "123" -> 123; 0: no process's folder. */
 static pid_t proc_pid(const char *name)
 {
@@ -69,6 +71,35 @@ char *proc_read(pid_t pid, const char *name, size_t most, size_t *length)
 	}
 	text[*length] = '\0';
 	return text;
+}
+
+/* The soft limit of descriptors; 0: it is not shown. */
+static unsigned long proc_files_limit(pid_t pid)
+{
+	size_t length;
+	char *text = proc_read(pid, "limits", PROC_LIMITS, &length), *row;
+	unsigned long limit = 0;
+
+	row = text ? strstr(text, "Max open files") : NULL;
+	if (row)
+		limit = strtoul(row + strlen("Max open files"), NULL, 10);
+	free(text);
+	return limit;
+}
+
+bool proc_files_full(pid_t pid)
+{
+	unsigned long limit = proc_files_limit(pid), taken = 0;
+	char path[PROC_PATH_MAX];
+	struct dirent *entry;
+	DIR *dir = opendir(proc_path(path, pid, "fd"));
+
+	/* SHIFT's own are above the limit */
+	while (dir && (entry = readdir(dir)))
+		taken += entry->d_name[0] != '.' && strtoul(entry->d_name, NULL, 10) < limit;
+	if (dir)
+		closedir(dir);
+	return limit && taken == limit;
 }
 
 pid_t proc_parent(pid_t pid)

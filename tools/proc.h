@@ -25,6 +25,9 @@ ino_t proc_namespace(pid_t pid, const char *kind);
  */
 char *proc_read(pid_t pid, const char *name, size_t most, size_t *length);
 
+/* True if each number that the process may give a descriptor is taken; false also if not shown. */
+bool proc_files_full(pid_t pid);
+
 /* Returns the parent of a process; 0: it has none here, or is gone. */
 pid_t proc_parent(pid_t pid);
 

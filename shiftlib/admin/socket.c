@@ -16,6 +16,7 @@
 
 #define ADMIN_CLIENTS	8
 #define ADMIN_BACKLOG	16
+#define ADMIN_AGAIN_NS	SH_NS_PER_S /* time between two tries of accept() without a descriptor */
 #define ADMIN_CLIENT_NS (5 * SH_NS_PER_S) /* time without a byte, in or out */
 /* Clients that may wait for the end of the process: the other slots are for the rest. */
 #define ADMIN_WAITERS 2
@@ -41,6 +42,7 @@ static struct {
 	struct sockaddr_un address;
 	struct sh_handler handler;
 	struct admin_client clients[ADMIN_CLIENTS];
+	uint64_t again_at; /* when the listener is tried again; 0: it is not away */
 } admin = { .listener = -1 };
 
 /* ---- one client ----------------------------------------------------------------------------- */
@@ -252,16 +254,18 @@ static void admin_readable(void *arg)
 			admin_take(fd);
 			continue;
 		}
-		/* Out of fds: it would only be woken again and again. */
-		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+		/* Out of fds: the loop would wake again and again. So it looks a little later. */
+		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
 			sh_loop_remove(admin.listener);
+			admin.again_at = sh_now_ns() + ADMIN_AGAIN_NS;
+		}
 		return;
 	}
 }
 
 static uint64_t admin_next_timer(void)
 {
-	uint64_t at = 0;
+	uint64_t at = admin.again_at;
 	int i;
 
 	for (i = 0; admin.listener >= 0 && i < ADMIN_CLIENTS; i++)
@@ -278,6 +282,11 @@ static void admin_run(uint64_t now)
 		if (admin.clients[i].fd >= 0 && admin.clients[i].ends_at &&
 		    admin.clients[i].ends_at <= now)
 			client_close(&admin.clients[i]);
+	if (admin.again_at && admin.again_at <= now) {
+		admin.again_at = 0;
+		if (sh_loop_add(admin.listener, &admin.handler))
+			admin.again_at = now + ADMIN_AGAIN_NS;
+	}
 }
 
 /* ---- start and stop ------------------------------------------------------------------------- */
@@ -386,7 +395,9 @@ void sh_admin_stop(void)
 			client_farewell(&admin.clients[i]);
 		client_close(&admin.clients[i]);
 	}
-	sh_loop_remove(admin.listener);
+	if (!admin.again_at)
+		sh_loop_remove(admin.listener);
+	admin.again_at = 0;
 	if (admin.owner == getpid())
 		unlink(admin.address.sun_path);
 	close(admin.listener);
@@ -404,6 +415,7 @@ static void admin_reset(void)
 			client_forget(&admin.clients[i]);
 	close(admin.listener);
 	admin.listener = -1;
+	admin.again_at = 0;
 }
 
 const struct sh_module sh_admin_module = {

@@ -64,6 +64,22 @@ static const char *level_reason(const struct sh_qp *qp, enum sc_reason reason)
 	return reason ? sc_reason_text(reason) : "preparing";
 }
 
+/* Returns why the other NICs of a connection could not be opened; NULL: one is there. */
+static const char *level_no_nic(const struct sh_qp *qp) SH_LOCKED
+{
+	const struct sh_nic *nic;
+	bool files = false;
+	uint32_t k;
+
+	for (k = 0; k < qp->ctx->n_paths; k++) {
+		nic = qp->ctx->path[k];
+		if (k != qp->active->path && nic->state != SH_NIC_FAILED)
+			return NULL;
+		files |= k != qp->active->path && nic->why == sh_nic_no_files;
+	}
+	return files ? sh_nic_no_files : "its backup NICs cannot be opened: see their lines";
+}
+
 static const char *level_no_path(const struct sh_qp *qp) SH_LOCKED
 {
 	const char *why = SH_PARTS_ASK(step.why, qp);
@@ -78,6 +94,8 @@ static const char *level_no_path(const struct sh_qp *qp) SH_LOCKED
 		if (!why)
 			why = sh_tenant_doubt(qp, qp->ctx->path[k]);
 	}
+	if (!why)
+		why = level_no_nic(qp);
 	return why ? why : "no path to its peer over another NIC answers";
 }
 

@@ -209,6 +209,7 @@ void sh_nic_link(struct sh_nic *nic, bool running) SH_LOCKED;
 /* On its worker; idle objects there are gone. */
 void sh_nic_emptied(struct sh_nic *nic) SH_LOCKED;
 
+extern const char sh_nic_no_files[]; /* a reason of FAILED */
 extern const struct sh_module sh_nics_module;
 
 #endif

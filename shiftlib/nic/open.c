@@ -2,9 +2,11 @@
 /* Opening NICs, also again as the next incarnation: on their workers. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include "providers/engine.h"
 #include "shiftlib/base/aside.h"
@@ -25,12 +27,47 @@ static bool nic_is_device(const struct sh_nic *nic, const char *name)
 	return is;
 }
 
+#define NIC_FILES      8   /* descriptors that an open NIC takes, at most */
+#define NIC_FILES_LOOK 256 /* numbers that are looked at in one call */
+
+const char sh_nic_no_files[] = "no file descriptor was left to open the NIC (ulimit -n)";
+
+/* Counts numbers below the limit that name nothing, up to NIC_FILES, and takes none for that. */
+static unsigned int nic_files_left(void)
+{
+	struct pollfd fds[NIC_FILES_LOOK];
+	struct rlimit limit;
+	unsigned int left = 0;
+	rlim_t at = 0, n;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return NIC_FILES;
+	for (; at < limit.rlim_cur && left < NIC_FILES; at += n) {
+		n = limit.rlim_cur - at < NIC_FILES_LOOK ? limit.rlim_cur - at : NIC_FILES_LOOK;
+		for (rlim_t i = 0; i < n; i++)
+			fds[i] = (struct pollfd){ .fd = (int)(at + i) };
+		if (poll(fds, (nfds_t)n, 0) < 0)
+			return NIC_FILES;
+		for (rlim_t i = 0; i < n; i++)
+			left += !!(fds[i].revents & POLLNVAL);
+	}
+	return left;
+}
+
+/* Libraries between may have lost errno on their way out. */
+static bool nic_lacks_files(int error)
+{
+	return error == EMFILE || error == ENFILE || nic_files_left() < NIC_FILES;
+}
+
+/* NULL: errno says why, as far as the library does. */
 static struct ibv_context *nic_open_device(const struct sh_nic *nic, char name[64])
 {
 	struct ibv_context *ctx = NULL;
 	struct ibv_device **list;
-	int i, n = 0;
+	int i, n = 0, error;
 
+	errno = 0;
 	pthread_mutex_lock(&sh.devices_lock);
 	list = sh.real->get_device_list(&n);
 	pthread_mutex_unlock(&sh.devices_lock);
@@ -39,8 +76,10 @@ static struct ibv_context *nic_open_device(const struct sh_nic *nic, char name[6
 		if (nic_is_device(nic, name))
 			ctx = sh.real->open_device(list[i]);
 	}
+	error = errno;
 	if (list)
 		sh.real->free_device_list(list);
+	errno = error;
 	return ctx;
 }
 
@@ -124,13 +163,15 @@ static const char *nic_open_parts(const struct sh_nic *nic, struct nic_parts *pa
 	parts->pci = -1;
 	parts->ctx = nic_open_device(nic, parts->name);
 	if (!parts->ctx)
-		return "it cannot be opened";
+		return nic_lacks_files(errno) ? sh_nic_no_files : "it cannot be opened";
 	parts->pci = sh_pci_open("/sys", parts->name);
 	sh_aside((int *[]){ &parts->ctx->cmd_fd, &parts->ctx->async_fd, &parts->pci }, 3);
 	why = nic_open_engines(nic, parts);
 	if (why)
 		return why;
 	ret = sh_control_open(sh.real, parts->ctx, NIC_PORT, &parts->control);
+	if (ret && ret != -EADDRNOTAVAIL && nic_lacks_files(-ret))
+		return sh_nic_no_files;
 	if (ret)
 		return ret == -EADDRNOTAVAIL ? "its port has no GID"
 					     : "its control QP cannot be opened";
