@@ -266,7 +266,7 @@ static void events_row(struct events *e, const json_t *event)
 		printf(" %6s %7s %7s", "", "", "");
 	printf("  %s", ctl_text(event, "why"));
 	if (json_object_get(event, "since"))
-		printf("%.2f of the bandwidth since %s",
+		printf("%s%.2f of the bandwidth since %s", *ctl_text(event, "why") ? ", " : "",
 		       json_number_value(json_object_get(event, "bandwidth_left")),
 		       ctl_text(event, "since"));
 	putchar('\n');

@@ -11,6 +11,8 @@
 #include "tools/ctl_client.h"
 #include "tools/report.h"
 #include "tools/shiftctl.h"
+#include "tools/why_todo.h"
+#include "tools/why_words.h"
 
 #define NS_PER_MS 1e6
 
@@ -21,110 +23,55 @@ struct why {
 	bool hex;	 /* of a queue pair only */
 	unsigned stories;
 	unsigned troubles; /* most stories of what is not well; 0: it was named */
-	const char *todo;  /* what to do, by the newest thing that has a remedy */
-	bool lack;	   /* that is a lack of protection */
-};
-
-/* ---- words ---------------------------------------------------------------------------------- */
-
-/* What is known by a cause, and what the reader can do. */
-static const struct why_cause {
-	const char *cause, *clause, *todo;
-} why_causes[] = {
-	{ "port-down", "the port of this host went down",
-	  "check cable, transceiver and switch port of that NIC" },
-	{ "link-lost", "the network interface of this host lost its link",
-	  "check cable, transceiver and switch port of that NIC" },
-	{ "retry-exceeded", "the path stopped answering",
-	  "check the NICs of both ends, and the switch between them" },
-	{ "transport-error", "an error completion came without a cause", "see dmesg at both ends" },
-	{ "silence", "neither heartbeats nor completions came",
-	  "check the NICs of both ends, and the switch between them" },
-	{ "hang", "the NIC did not do what it was told", "see dmesg; reset the NIC" },
-	{ "async-fatal", "the NIC reported a fatal error", "see dmesg; reset or replace the NIC" },
-	{ "removed", "the device was taken away", "see dmesg; look who removed it" },
-	{ "cq-error", "a completion queue overran",
-	  "the program polls too late, or the backup's queue is smaller (ibv_devinfo -v)" },
-	{ "peer", "the other end moved", "ask `shiftctl why` on the other host" },
-	{ "drain", "an operator drained it", "shiftctl undrain, when the work on it is done" },
-	{ "better-nic", "a better NIC had recovered", NULL },
-	{ "no-standby", "no other NIC was ready", "bring a backup NIC up, at both ends" },
-	{ "deadline", "the peer did not answer in time", "look at the other host" },
-	{ "peer-fatal", "the other end could not go on", "ask `shiftctl why` on the other host" },
-	{ "peer-closed", "the other end closed the connection or is gone",
-	  "look at the program on the other host" },
-	{ "miscount", "a NIC died with data that it had acknowledged",
-	  "restart the job from its checkpoint" },
-	{ "atomic", "an atomic may have run and must not run twice",
-	  "restart the job from its checkpoint" },
-	{ "fenced-read", "a fenced request may have run", "restart the job from its checkpoint" },
-	{ "memory-key", "memory was not registered on the backup",
-	  "raise the limit on locked memory (ulimit -l)" },
-	{ "resource", "the backup lacks something", "see column WHY of shiftctl status" },
-	{ "atomics-wait", "atomics waited too long for a NIC that runs all of them",
-	  "see shiftctl status at the peer" },
-	{ "application", "the error is the program's own", "no NIC is at fault: see the program" },
-	{ "peer-application", "the error is a program's own, met at the other end",
-	  "no NIC is at fault: see the programs at both ends" },
-	{ "packet-loss", "packets are lost or damaged", "check cable and transceiver" },
-	{ "slow-link", "the link carries less than it can",
-	  "check cable, transceiver, seat of the card" },
-	{ "slow-path", "round trips take longer than usual",
-	  "look for congestion in the switches" },
-	{ "paused", "the port sends nothing", "look for pause frames, and who causes them" },
-	{ "no-progress", "all paths answer and the work does not",
-	  "no NIC is at fault: see the program at the other end, and pause counters" },
-};
-
-static const struct why_cause *why_cause(const json_t *event)
-{
-	const char *cause = ctl_text(event, "cause");
-
-	for (size_t i = 0; i < sizeof(why_causes) / sizeof(*why_causes); i++)
-		if (!strcmp(cause, why_causes[i].cause))
-			return &why_causes[i];
-	return NULL;
-}
-
-/* What happened, by the kind of the event: the NICs stand behind the first two parts. */
-static const struct why_kind {
-	const char *kind, *before, *between, *after;
-	bool open; /* a state that lasts until an event of another kind */
-} why_kinds[] = {
-	{ "switch", "connections left ", " for ", "", true },
-	{ "return", "connections went back from ", " to ", "", false },
-	{ "failed", "connections on ", " could not be moved, and their program got errors", "",
-	  true },
-	{ "ended", "connections on ", " ended with an error that SHIFT does not mend", "", true },
-	{ "stalled", "connections on ", " stand still", "", true },
-	{ "flowing", "connections on ", " go on", "", false },
-	{ "unprotected", "connections on ", " lost their protection", "", true },
-	{ "protected", "connections on ", " are protected by ", "", false },
-	{ "nic-down", "", " is not used for now", "", true },
-	{ "nic-up", "", " is used again", "", false },
-	{ "drain", "", " was drained", "", true },
-	{ "undrain", "", " may be used again", "", false },
-	{ "gray", "", " is not well, though nothing has failed", "", true },
-	{ "gray-over", "", " is well again", "", false },
-	{ "degraded", "connections of ", " run on NICs that are not their own", "", false },
-	{ "whole", "no connection is away from its own NIC any more", "", "", false },
-	{ "kv-lost", "the key-value store does not answer", "", "", false },
-	{ "kv-back", "the key-value store answers again", "", "", false },
+	struct why_todo todo;
 };
 
 /* ---- events --------------------------------------------------------------------------------- */
 
+static bool why_is_of_connections(const json_t *event)
+{
+	return ctl_int(event, "qps") && *ctl_text(event, "from") &&
+	       strncmp(ctl_text(event, "kind"), "nic-", 4);
+}
+
 static void why_sentence(const struct why_kind *kind, const json_t *event)
 {
+	bool of_connections = why_is_of_connections(event);
 	long long qps = ctl_int(event, "qps");
+	const char *verb = kind->verbs && qps != 1 ? kind->verbs : kind->verb;
 
 	printf("  %s  ", ctl_text(event, "time"));
-	if (qps && !strncmp(kind->before, "connections", strlen("connections")))
-		printf("%lld ", qps);
-	printf("%s%s%s%s%s", kind->before, ctl_text(event, "from"), kind->between,
-	       ctl_text(event, "to"), kind->after);
+	if (of_connections && kind->verbs)
+		printf("%lld connection%s %s", qps, qps == 1 ? "" : "s", kind->before);
+	printf("%s%s", ctl_text(event, "from"), kind->between);
+	if (*kind->between || !*ctl_text(event, "to"))
+		printf("%s%s", ctl_text(event, "to"), verb);
+	else
+		printf("%s%s", verb, ctl_text(event, "to"));
 	if (*ctl_text(event, "peer_gid"))
 		printf(" (to %s)", ctl_address(ctl_text(event, "peer_gid")));
+}
+
+/* Behind the sentence: the cause and the reason, where one of both does not say the other. */
+static void why_because(const struct why *why, const struct why_kind *kind, const json_t *event)
+{
+	const struct why_cause *cause = why_cause(kind, ctl_text(event, "cause"));
+	const char *reason = ctl_text(event, "why");
+	bool opens = kind->opens || kind->group == WHY_NONE;
+	bool reason_says_all =
+		*reason && strcmp(ctl_text(event, "kind"), "ended") && kind->group != WHY_GRAY;
+
+	if (why_is_peers_drain(kind, event, why->todo.drained))
+		printf(", as an operator drained the NIC of the other end");
+	else if (cause && *cause->clause && opens && !reason_says_all)
+		printf(", as %s", cause->clause);
+	if (json_object_get(event, "since") && kind->verbs)
+		printf(", and %.2f of the bandwidth is left",
+		       json_number_value(json_object_get(event, "bandwidth_left")));
+	if (*reason && kind->group != WHY_STALL)
+		printf(": %s", reason);
+	else if (*reason && kind->opens)
+		printf(": %s", reason);
 }
 
 static void why_figures(const json_t *event)
@@ -142,38 +89,18 @@ static void why_figures(const json_t *event)
 		       ctl_int(event, "unknown"));
 }
 
-/* The lack of protection behind a fault is mended with the fault; that it is back mends none. */
-static void why_remember(struct why *why, const struct why_kind *kind,
-			 const struct why_cause *cause)
-{
-	bool lack = !strcmp(kind->kind, "unprotected"), back = !strcmp(kind->kind, "protected");
-
-	if (!strcmp(kind->kind, "degraded") || (lack && why->todo) || (back && !why->lack))
-		return;
-	/* what this end knows itself says more than that the other one moved first */
-	if (why->todo && cause && !strcmp(cause->cause, "peer"))
-		return;
-	why->todo = kind->open && cause ? cause->todo : NULL;
-	why->lack = lack;
-}
-
 static void why_event(struct why *why, const json_t *event)
 {
-	const struct why_cause *cause = why_cause(event);
+	const struct why_kind *kind = why_kind(ctl_text(event, "kind"));
 
-	for (size_t i = 0; i < sizeof(why_kinds) / sizeof(*why_kinds); i++) {
-		if (strcmp(ctl_text(event, "kind"), why_kinds[i].kind))
-			continue;
-		why_sentence(&why_kinds[i], event);
-		if (cause)
-			printf(", as %s", cause->clause);
-		if (*ctl_text(event, "why"))
-			printf(": %s", ctl_text(event, "why"));
-		putchar('.');
-		why_figures(event);
-		putchar('\n');
-		why_remember(why, &why_kinds[i], cause);
-	}
+	if (!kind)
+		return;
+	why_sentence(kind, event);
+	why_because(why, kind, event);
+	putchar('.');
+	why_figures(event);
+	putchar('\n');
+	why_todo_event(&why->todo, kind, event);
 }
 
 static bool why_is(const char *name, const json_t *event, const char *member)
@@ -213,26 +140,62 @@ static void why_events(struct why *why, const json_t *events, const json_t *qp)
 
 /* ---- what is now ---------------------------------------------------------------------------- */
 
+static void why_held(const json_t *qp)
+{
+	const json_t *held = json_object_get(qp, "held");
+
+	if (!json_is_object(held))
+		return;
+	printf("  %s is well, and held down", ctl_text(held, "nic"));
+	if (ctl_int(held, "left_ms") > 0 && ctl_int(held, "falls"))
+		printf(" for %lld s more, after %lld falls: traffic returns by itself. If it falls "
+		       "again, drain it and repair it.\n",
+		       ctl_int(held, "left_ms") / 1000, ctl_int(held, "falls"));
+	else
+		puts(" for its peer's NIC, which fell: traffic returns by itself.");
+}
+
+/* A reason that is there now, as events of it may be long gone. */
+static void why_reason(struct why *why, const json_t *qp)
+{
+	const json_t *stalled = json_object_get(qp, "stalled");
+	bool well = !strcmp(ctl_text(qp, "level"), "protected");
+
+	if (json_is_object(stalled))
+		why_todo_reason(&why->todo, ctl_text(stalled, "why"), true);
+	else if (!well && *ctl_text(qp, "why"))
+		why_todo_reason(&why->todo, ctl_text(qp, "why"), false);
+}
+
 static void why_qp(struct why *why, const json_t *qp)
 {
-	const json_t *held = json_object_get(qp, "held"), *stalled = json_object_get(qp, "stalled");
+	const json_t *stalled = json_object_get(qp, "stalled");
 
 	printf("  Now QP 0x%06llx runs on %s (its own is %s), to %s QP 0x%06llx; it is %s: %s.\n",
 	       ctl_int(qp, "qpn"), ctl_text(qp, "nic"), ctl_text(qp, "default_nic"),
 	       ctl_address(ctl_text(qp, "peer_gid")), ctl_int(qp, "peer_qpn"),
 	       ctl_text(qp, "level"), ctl_text(qp, "why"));
-	if (json_is_object(held))
-		printf("  %s is well, and held down for %lld s more, after %lld falls: traffic "
-		       "returns by itself.\n",
-		       ctl_text(held, "nic"), ctl_int(held, "left_ms") / 1000,
-		       ctl_int(held, "falls"));
-	if (json_is_object(stalled)) {
-		const struct why_cause *cause = why_cause(stalled);
-
+	why_held(qp);
+	if (json_is_object(stalled))
 		printf("  It has stood still for %lld s. It waits: %s.\n",
 		       ctl_int(stalled, "ms") / 1000, ctl_text(stalled, "why"));
-		if (cause && cause->todo)
-			why->todo = cause->todo;
+	why_reason(why, qp);
+}
+
+static void why_nic_qps(struct why *why, const json_t *status, const char *nic)
+{
+	bool held = false;
+	json_t *qp;
+	size_t i;
+
+	json_array_foreach(json_object_get(status, "qps"), i, qp)
+	{
+		if (!strcmp(ctl_text(json_object_get(qp, "held"), "nic"), nic) && !held) {
+			why_held(qp);
+			held = true;
+		}
+		if (!strcmp(ctl_text(qp, "default_nic"), nic))
+			why_reason(why, qp);
 	}
 }
 
@@ -253,12 +216,48 @@ static void why_nic(const json_t *nic)
 	       ctl_text(nic, "why"));
 }
 
-static void why_levels(const json_t *status)
+/* Has an earlier queue pair the same level and reason? */
+static bool why_is_told(const json_t *qps, size_t before)
 {
+	const json_t *qp = json_array_get(qps, before);
+	json_t *other;
+	size_t i;
+
+	json_array_foreach(qps, i, other)
+	{
+		if (i == before)
+			return false;
+		if (!strcmp(ctl_text(other, "level"), ctl_text(qp, "level")) &&
+		    !strcmp(ctl_text(other, "why"), ctl_text(qp, "why")))
+			return true;
+	}
+	return false;
+}
+
+static void why_lacks(struct why *why, const json_t *qps)
+{
+	json_t *qp;
+	size_t i;
+
+	json_array_foreach(qps, i, qp)
+	{
+		why_reason(why, qp);
+		if (!strcmp(ctl_text(qp, "level"), "protected") || !*ctl_text(qp, "why") ||
+		    why_is_told(qps, i))
+			continue;
+		printf("  QP 0x%06llx (%s) on %s is %s: %s.\n", ctl_int(qp, "qpn"),
+		       ctl_text(qp, "type"), ctl_text(qp, "nic"), ctl_text(qp, "level"),
+		       ctl_text(qp, "why"));
+	}
+}
+
+static void why_levels(struct why *why, const json_t *status)
+{
+	const json_t *qps = json_object_get(status, "qps");
 	size_t i, n = 0, whole = 0, stalled = 0;
 	json_t *qp;
 
-	json_array_foreach(json_object_get(status, "qps"), i, qp)
+	json_array_foreach(qps, i, qp)
 	{
 		n++;
 		whole += !strcmp(ctl_text(qp, "level"), "protected");
@@ -266,21 +265,17 @@ static void why_levels(const json_t *status)
 	}
 	printf("  Now %zu of %zu queue pairs are protected, and %zu stand still.\n", whole, n,
 	       stalled);
+	why_lacks(why, qps);
 }
 
 /* ---- stories -------------------------------------------------------------------------------- */
 
 static void why_head(struct why *why, const json_t *status, const char *of)
 {
-	why->todo = NULL;
+	memset(&why->todo, 0, sizeof(why->todo));
 	printf("%s%s, process %lld (%s):\n", why->stories++ ? "\n" : "", of,
 	       ctl_int(status, "pid_here") ? ctl_int(status, "pid_here") : ctl_int(status, "pid"),
 	       ctl_text(status, "command"));
-}
-
-static void why_foot(const struct why *why)
-{
-	printf("  What to do: %s.\n", why->todo ? why->todo : "nothing");
 }
 
 static void why_tell_nic(struct why *why, const json_t *status, const json_t *events)
@@ -295,7 +290,8 @@ static void why_tell_nic(struct why *why, const json_t *status, const json_t *ev
 		why_head(why, status, why->nic);
 		why_events(why, events, NULL);
 		why_nic(nic);
-		why_foot(why);
+		why_nic_qps(why, status, why->nic);
+		why_todo_print(&why->todo);
 	}
 }
 
@@ -313,7 +309,7 @@ static void why_tell_qps(struct why *why, const json_t *status, const json_t *ev
 		why_head(why, status, of);
 		why_events(why, events, qp);
 		why_qp(why, qp);
-		why_foot(why);
+		why_todo_print(&why->todo);
 	}
 }
 
@@ -366,8 +362,8 @@ static void why_tell(struct why *why, json_t *status, const json_t *events)
 				 ctl_int(status, "pid") == why->number)) {
 		why_head(why, status, "all connections");
 		why_events(why, events, NULL);
-		why_levels(status);
-		why_foot(why);
+		why_levels(why, status);
+		why_todo_print(&why->todo);
 	} else {
 		why_tell_qps(why, status, events);
 	}
