@@ -52,7 +52,8 @@ static bool cause_moves(enum sh_event_cause cause)
 static bool cause_fails(enum sh_event_cause cause)
 {
 	return (cause >= SH_CAUSE_PORT_DOWN && cause <= SH_CAUSE_CQ) ||
-	       (cause >= SH_CAUSE_STANDBY && cause <= SH_CAUSE_RESOURCE) || cause == SH_CAUSE_HOME;
+	       (cause >= SH_CAUSE_STANDBY && cause <= SH_CAUSE_RESOURCE) ||
+	       cause == SH_CAUSE_HOME || cause == SH_CAUSE_PEER_GONE;
 }
 
 /* Writes causes that are possible even when they are 0: a rise from nothing cannot be seen. */

@@ -158,6 +158,23 @@ bool sh_carrier_unseen(const struct sh_qp *qp, const struct sh_carrier *carrier)
 	return cq_overran(qp->scq, carrier->scq) || cq_overran(qp->rcq, carrier->rcq);
 }
 
+/* A shadow that is no smaller overran as the program's own would have. */
+static bool cq_outran(const struct sh_cq *own, const struct sh_shadow_cq *shadow)
+{
+	return shadow ? shadow->overrun && shadow->cq && shadow->cq->cqe >= own->cq->cqe
+		      : own->overrun;
+}
+
+static bool carrier_outran(const struct sh_qp *qp, const struct sh_carrier *carrier)
+{
+	return cq_outran(qp->scq, carrier->scq) || cq_outran(qp->rcq, carrier->rcq);
+}
+
+bool sh_carriers_outran(const struct sh_qp *qp)
+{
+	return carrier_outran(qp, qp->active) || carrier_outran(qp, qp->receiving);
+}
+
 bool sh_carriers_unseen(const struct sh_qp *qp)
 {
 	return sh_carrier_unseen(qp, qp->active) || sh_carrier_unseen(qp, qp->receiving);

@@ -92,6 +92,8 @@ bool sh_carrier_dead(const struct sh_carrier *carrier); /* nothing it says or do
 bool sh_carrier_unseen(const struct sh_qp *qp, const struct sh_carrier *carrier);
 /* The same of those in use. Flushes may have come there, too: not the NIC's fault. */
 bool sh_carriers_unseen(const struct sh_qp *qp);
+/* True if the program has let more completions lie than its own queue holds: its error. */
+bool sh_carriers_outran(const struct sh_qp *qp) SH_LOCKED;
 /*
  * Counts a carrier that the peer may send to: while it is there, memory is not deregistered
  * behind it (replica/late.h).

@@ -105,8 +105,10 @@ void sh_news_peer_message(struct sh_peer *peer, const struct sh_nic *nic,
 		event.standby = record->standby;
 	} else {
 		event.state = record->state;
-		if (!event.state.flags && event.state.reason == SC_REASON_OVERRUN) {
+		if (!event.state.flags && (event.state.reason == SC_REASON_OVERRUN ||
+					   event.state.reason == SC_REASON_PEER_APPLICATION)) {
 			qp->error.peer_overran = true;
+			qp->error.peer_outran = event.state.reason == SC_REASON_PEER_APPLICATION;
 			event.state.reason =
 				SC_REASON_DEVICE; /* for the core it is a dead carrier */
 		}

@@ -34,13 +34,14 @@ void sh_messages_send_standby(struct sh_qp *qp, const struct sc_msg_standby *sta
 
 /*
  * Returns the reason that the peer is told. Behind a count that lacks receives is this end's
- * queue, not its NIC.
+ * queue, not its NIC. Where the program did not poll, the error is a program's for the peer.
  */
-static enum sc_reason message_reason(const struct sh_qp *qp, const struct sc_msg_state *state)
+static enum sc_reason message_reason(const struct sh_qp *qp,
+				     const struct sc_msg_state *state) SH_LOCKED
 {
-	return sh_carriers_unseen(qp) && state->reason == SC_REASON_DEVICE
-		       ? SC_REASON_OVERRUN
-		       : (enum sc_reason)state->reason;
+	if (state->reason != SC_REASON_DEVICE || !sh_carriers_unseen(qp))
+		return (enum sc_reason)state->reason;
+	return sh_carriers_outran(qp) ? SC_REASON_PEER_APPLICATION : SC_REASON_OVERRUN;
 }
 
 /* Sends STATE over every live path: whichever died, another one carries it. */

@@ -119,7 +119,7 @@ static void move_settled(struct sh_qp *qp, struct sh_carrier *to,
 	if (qp->standby == to)
 		qp->standby = NULL;
 	sh_fence_forget(qp);
-	qp->error.peer_overran = false;
+	qp->error.peer_overran = qp->error.peer_outran = false;
 	qp->mailbox.fruit.settled += settled->delivered;
 	atomic_store(&qp->mailbox.error_ns, 0); /* an error that was told since is this move's */
 }

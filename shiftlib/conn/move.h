@@ -26,6 +26,7 @@ struct sh_qp_error {
 	/* number of requests that settling completed before it forbade the rest */
 	uint32_t delivered;
 	bool peer_overran; /* the peer leaves as a completion queue of its overran */
+	bool peer_outran;  /* and that is its program's error */
 	bool fails;	   /* sh_move_fail() comes, whatever the core says */
 	struct sh_qp_ending ending;
 };

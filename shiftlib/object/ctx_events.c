@@ -15,6 +15,7 @@
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/room.h"
+#include "shiftlib/conn/told/incident.h"
 #include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
@@ -111,10 +112,12 @@ static void ctx_cq_overran(const struct ibv_async_event *event) SH_LOCKED
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
 		if ((qp->scq != cq && qp->rcq != cq) || qp->active->epoch || !qp->conn_id)
 			continue;
-		if (qp->core.move == SC_MOVE_NONE)
+		if (qp->core.move == SC_MOVE_NONE) {
 			sh_room_overran(qp);
-		else
+			sh_incident_overran(qp);
+		} else {
 			sh_conn_simple(qp, SC_EV_FAULT, SC_REASON_DEVICE);
+		}
 	}
 }
 

@@ -97,6 +97,7 @@ enum sh_event_cause {
 	SH_CAUSE_PEER_APPLICATION, /* a program's own error, met at the other end */
 	SH_CAUSE_PAUSED,	   /* the port sends nothing */
 	SH_CAUSE_NO_PROGRESS,	   /* all answers, and the work does not */
+	SH_CAUSE_PEER_GONE,	   /* silent on all paths, while other peers answer */
 	SH_CAUSES,
 };
 

@@ -54,6 +54,7 @@ const char *sh_event_cause_name(enum sh_event_cause cause)
 		[SH_CAUSE_PEER_APPLICATION] = "peer-application",
 		[SH_CAUSE_PAUSED] = "paused",
 		[SH_CAUSE_NO_PROGRESS] = "no-progress",
+		[SH_CAUSE_PEER_GONE] = "peer-gone",
 	};
 
 	return cause < SH_CAUSES ? names[cause] : "unknown";

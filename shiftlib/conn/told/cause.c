@@ -50,6 +50,11 @@ enum sh_event_cause sh_cause_of(const struct sh_qp *qp, enum sc_reason reason)
 	return SH_CAUSE_NONE;
 }
 
+const char sh_cause_outran[] =
+	"this program left more completions unpolled than its completion queue holds";
+const char sh_cause_peer_outran[] =
+	"the peer's program left more completions unpolled than its completion queue holds";
+
 const char *sh_cause_passed(enum ibv_wc_status status)
 {
 	switch ((int)status) {

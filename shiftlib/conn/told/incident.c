@@ -16,6 +16,7 @@
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/told/cause.h"
 #include "shiftlib/conn/told/incident.h"
+#include "shiftlib/conn/watch/blame.h"
 #include "shiftlib/conn/watch/degraded.h"
 #include "shiftlib/control/control_qp.h"
 #include "shiftlib/core/core.h"
@@ -324,6 +325,41 @@ static void incident_left(struct sh_qp *qp) SH_LOCKED
 	incident_touched(incident, sh_now_ns());
 }
 
+/* The error of a program that does not poll is told as such (P6), whatever move it ended. */
+static void incident_blame_program(struct sh_event *event, const struct sh_qp *qp,
+				   enum sc_reason reason) SH_LOCKED
+{
+	if (reason == SC_REASON_PEER_APPLICATION)
+		event->kind = SH_EVENT_ENDED;
+	if (reason != SC_REASON_OVERRUN)
+		return;
+	if (sh_carriers_outran(qp)) {
+		event->kind = SH_EVENT_ENDED;
+		event->cause = SH_CAUSE_APPLICATION;
+		event->why = sh_cause_outran;
+	} else if (qp->error.peer_outran) {
+		event->kind = SH_EVENT_ENDED;
+		event->cause = SH_CAUSE_PEER_APPLICATION;
+		event->why = sh_cause_peer_outran;
+	}
+}
+
+void sh_incident_overran(struct sh_qp *qp)
+{
+	struct incident *incident;
+	struct sh_event event;
+
+	if (qp->incident.ended)
+		return;
+	qp->incident.ended = true;
+	incident_describe(&event, qp, SH_EVENT_ENDED, SH_CAUSE_APPLICATION);
+	event.why = sh_cause_outran;
+	event.decided_ns = sh_now_ns();
+	incident = incident_failing(&event);
+	incident->event.qps++;
+	incident_touched(incident, event.decided_ns);
+}
+
 static void incident_failed(struct sh_qp *qp, enum sc_reason reason, uint32_t unknown) SH_LOCKED
 {
 	struct incident *moved = incident_of(qp), *incident;
@@ -332,19 +368,30 @@ static void incident_failed(struct sh_qp *qp, enum sc_reason reason, uint32_t un
 
 	incident_describe(&event, qp, SH_EVENT_FAILED, sh_cause_of(qp, reason));
 	event.why = sc_reason_text(reason);
+	if (reason == SC_REASON_DEADLINE && qp->peer && sh_blame_peer_gone(qp->peer)) {
+		event.cause = SH_CAUSE_PEER_GONE;
+		event.why = sh_blame_gone;
+	}
 	event.decided_ns = moved ? moved->event.decided_ns : now;
 	event.detect_ns = moved ? moved->event.detect_ns : 0;
 	incident_left(qp);
 	if (reason == SC_REASON_APPLICATION || qp->incident.ended)
 		return;
-	if (reason == SC_REASON_PEER_APPLICATION)
-		event.kind = SH_EVENT_ENDED;
+	incident_blame_program(&event, qp, reason);
 	qp->incident.ended = true;
 	incident = incident_failing(&event);
 	incident->event.qps++;
 	incident->event.unknown += unknown;
 	incident->event.switch_ns = now - incident->event.decided_ns;
 	incident_touched(incident, now);
+}
+
+static enum sh_event_cause incident_cause_lost(const struct sh_qp *qp,
+					       enum ibv_wc_status status) SH_LOCKED
+{
+	if (qp->peer && sh_blame_peer_gone(qp->peer))
+		return SH_CAUSE_PEER_GONE;
+	return status == IBV_WC_RETRY_EXC_ERR ? SH_CAUSE_RETRY_EXCEEDED : SH_CAUSE_TRANSPORT;
 }
 
 /*
@@ -355,20 +402,24 @@ static void incident_failed(struct sh_qp *qp, enum sc_reason reason, uint32_t un
 static void incident_passed(struct sh_qp *qp, enum ibv_wc_status status) SH_LOCKED
 {
 	bool lost = sp_error_class_of(status) == SP_ERROR_TRANSPORT && status != IBV_WC_SUCCESS;
+	bool closed = lost && qp->core.move == SC_MOVE_ENDED && !qp->core.failed &&
+		      qp->core.reason == SC_REASON_PEER_CLOSED;
 	enum sh_event_cause cause = SH_CAUSE_APPLICATION;
 	struct incident *incident;
 	struct sh_event event;
 
-	if (qp->incident.ended || (lost && qp->core.move == SC_MOVE_ENDED))
+	if (qp->incident.ended || (lost && qp->core.move == SC_MOVE_ENDED && !closed))
 		return;
-	if (lost)
-		cause = status == IBV_WC_RETRY_EXC_ERR ? SH_CAUSE_RETRY_EXCEEDED
-						       : SH_CAUSE_TRANSPORT;
+	if (closed)
+		cause = SH_CAUSE_PEER_CLOSED;
+	else if (lost)
+		cause = incident_cause_lost(qp, status);
 	qp->incident.ended = true;
 	incident_describe(&event, qp,
-			  lost && qp->core.peer.introduced ? SH_EVENT_FAILED : SH_EVENT_ENDED,
+			  lost && !closed && qp->core.peer.introduced ? SH_EVENT_FAILED
+								      : SH_EVENT_ENDED,
 			  cause);
-	event.why = sh_cause_passed(status);
+	event.why = closed ? sc_reason_text(SC_REASON_PEER_CLOSED) : sh_cause_passed(status);
 	event.decided_ns = sh_now_ns();
 	incident = incident_failing(&event);
 	incident->event.qps++;

@@ -16,6 +16,8 @@ struct sp_settled;
 #define SH_EVENT_LINGER_NS    10000000ull
 #define SH_EVENT_STRAGGLER_NS 1000000000ull
 
+/* Tells that the program has overrun the queue of a connection that does not move. */
+void sh_incident_overran(struct sh_qp *qp) SH_LOCKED;
 void sh_incidents_end(void) SH_LOCKED; /* the process ends: what waits is recorded */
 
 extern const struct sh_module sh_incidents_module;

@@ -50,6 +50,31 @@ static struct blame_count blame_count(const struct sh_nic *nic) SH_LOCKED
 	return count;
 }
 
+const char sh_blame_gone[] =
+	"the peer fell silent on all paths while other peers answered: its program or host is gone";
+
+static bool blame_answers(const struct sh_peer *peer)
+{
+	uint32_t i;
+
+	for (i = 0; i < peer->n_paths; i++)
+		if (!sh_path_dark_since(&peer->paths[i]->health))
+			return true;
+	return false;
+}
+
+bool sh_blame_peer_gone(const struct sh_peer *gone)
+{
+	const struct sh_peer *peer;
+
+	if (!gone->n_paths || blame_answers(gone))
+		return false;
+	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
+		if (peer != gone && peer->n_paths && blame_answers(peer))
+			return true;
+	return false;
+}
+
 static void blame_own(const struct sh_nic *nic, uint32_t peers) SH_LOCKED
 {
 	if (blame.silent[nic->index])

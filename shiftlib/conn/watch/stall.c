@@ -163,25 +163,33 @@ static bool stall_is_loss(const struct sh_stall_why *why)
 	return why == &stall_no_nic || why == &stall_dark;
 }
 
-static void stall_set(struct sh_qp *qp, const struct sh_stall_why *why) SH_LOCKED
+/* Keeps the account of those that nothing passes for. False: nothing has changed. */
+static bool stall_change(struct sh_qp *qp, const struct sh_stall_why *why) SH_LOCKED
 {
 	const struct sh_stall_why *before = qp->stall.why;
 	bool lost = why && stall_is_loss(why), was_lost = before && stall_is_loss(before);
 
-	if (before == why)
-		return;
 	qp->stall.why = why;
 	if (lost != was_lost) {
 		stalls.lost += lost ? 1 : UINT32_MAX;
 		sh_degraded_changed();
 	}
+	return before != why;
+}
+
+static void stall_set(struct sh_qp *qp, const struct sh_stall_why *why) SH_LOCKED
+{
+	const struct sh_stall_why *before = qp->stall.why;
+
+	if (!stall_change(qp, why))
+		return;
 	if (!qp->peer || !qp->active->nic)
 		return;
 	if (why)
 		stall_event(qp, SH_EVENT_STALLED, why);
 	else
 		stall_event(qp, SH_EVENT_FLOWING, before);
-	if (lost && qp->level == SH_PROTECTED)
+	if (why && stall_is_loss(why) && qp->level == SH_PROTECTED)
 		sh_level_set(qp, SH_DRIVEN, why->text);
 	else if (!why && qp->why == before->text)
 		sh_level_again(qp);
@@ -260,13 +268,14 @@ static void stall_looked(uint64_t now) SH_LOCKED
 
 static void stall_leaves(struct sh_qp *qp) SH_LOCKED
 {
-	stall_set(qp, NULL);
+	(void)stall_change(qp, NULL);
 }
 
+/* What has ended does not go on: the event of its end tells. */
 static void stall_ended(struct sh_qp *qp, bool failed) SH_LOCKED
 {
 	(void)failed;
-	stall_set(qp, NULL);
+	(void)stall_change(qp, NULL);
 }
 
 static void stall_reset(struct sh_qp *qp)
