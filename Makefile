@@ -25,7 +25,7 @@ ENTER       := ./scripts/arm64.sh $(B)
 endif
 
 .PHONY: all help deps build quick demo test san-address san-thread test-clang format check-format fuzz \
-	proof proof-long model-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long again-long soak cases crossed gray-long \
+	proof proof-long model-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long again-long soak cases situations alerts crossed gray-long \
 	valgrind programs \
 	pyverbs ucx-gtest bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-regions bench-memory bench-kv \
 	bench-detect bench-push bench-scale bench-cluster bench-programs bench-test \
@@ -60,6 +60,8 @@ help:
 	@echo "  make again-long       $(DEATHS) deaths of a responder's NIC under WRITEs with a log"
 	@echo "  make soak             $(MINUTES) minutes with a flap every 0 to 3 s"
 	@echo "  make cases            verbs in every order, threads, shared receive queues, odd NICs: all cases"
+	@echo "  make situations       60 made situations: what the operator is told; outputs in $(OUT)/situations"
+	@echo "  make alerts           the critical alert: RUNS=100 scripts of programs' errors, RUNS of lost connections"
 	@echo "  make crossed          1,000 rounds of connections made in crossed orders by 2 x 8 threads"
 	@echo "  make gray-long        links that lose a packet in 1,000; RUNS=100 of each congestion"
 	@echo "  make valgrind         1,000 cycles of create and destroy under memcheck"
@@ -196,6 +198,13 @@ cases: build
 	@failed=; for t in abuse doctor probe threads srq scarce; do python3 tests/e2e/$$t.py --build $(B) || failed=1; done; \
 	for t in threads srq scarce; do SHIFT_ENGINE=ledger python3 tests/e2e/$$t.py --build $(B) || failed=1; done; \
 	[ -z "$$failed" ]
+
+situations: build
+	@rm -rf $(OUT)/situations
+	@python3 tests/e2e/situations.py --build $(B) --write $(OUT)/situations
+
+alerts: build
+	@python3 tests/e2e/alerts.py --build $(B) --runs $(RUNS) $(if $(SEED),--seed $(SEED))
 
 crossed: build
 	@python3 tests/e2e/crossed.py --build $(B) --rounds 1000

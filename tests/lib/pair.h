@@ -26,7 +26,8 @@ struct options {
 	uint64_t seed;
 	bool unsignaled; /* a send completes only if it asks for it */
 	const char *dev, *dev2;
-	enum ibv_mtu mtu; /* of the path; 0: 1024 */
+	enum ibv_mtu mtu;  /* of the path; 0: 1024 */
+	uint8_t rnr_retry; /* 0: 7, without end */
 };
 
 /* One context with a protection domain. */

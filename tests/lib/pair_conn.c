@@ -79,7 +79,7 @@ void conn_to_rts(struct conn *c)
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS,
 				    .timeout = (uint8_t)opt.timeout,
 				    .retry_cnt = 7,
-				    .rnr_retry = 7,
+				    .rnr_retry = opt.rnr_retry ? opt.rnr_retry : 7,
 				    .sq_psn = c->own.psn,
 				    .max_rd_atomic = 4 };
 

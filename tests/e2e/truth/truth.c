@@ -51,6 +51,11 @@ static void err_post(struct conn *c, const char *how)
 	else if (!strcmp(how, "read")) {
 		wr.opcode = IBV_WR_RDMA_READ;
 		wr.wr.rdma.rkey ^= 0x5a00;
+	} else if (!strcmp(how, "atomic")) { /* its words are at multiples of 8 */
+		wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+		sge.length = 8;
+		wr.wr.atomic.remote_addr = c->peer.addr + 4;
+		wr.wr.atomic.rkey = c->peer.rkey;
 	} else if (!strcmp(how, "length")) {
 		wr.opcode = IBV_WR_SEND;
 		sge.length = 2 * PART;
@@ -127,6 +132,81 @@ static void deep_send(int n)
 	say("SENT %d", wc.status);
 }
 
+/* ---- queues of the program's own, too small ------------------------------------------------- */
+
+enum { NARROW = 15 };
+
+static void narrow_make(void)
+{
+	struct conn *c = &conns[opt.qps];
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
+					 .sq_sig_all = 1,
+					 .cap = { .max_send_wr = 4 * NARROW,
+						  .max_recv_wr = 1,
+						  .max_send_sge = 1,
+						  .max_recv_sge = 1 } };
+
+	conn_make(c, &nic);
+	must_zero(ibv_destroy_qp(c->qp), "ibv_destroy_qp");
+	must_zero(ibv_destroy_cq(c->cq), "ibv_destroy_cq");
+	c->cq = ibv_create_cq(nic.ctx, NARROW, NULL, NULL, 0);
+	must(c->cq, "ibv_create_cq");
+	init.send_cq = init.recv_cq = c->cq;
+	c->qp = ibv_create_qp(nic.pd, &init);
+	must(c->qp, "ibv_create_qp");
+	conn_swap(c);
+	conn_to_rts_alone(c);
+	meet();
+	say("MADE");
+}
+
+/* Signaled requests that nobody polls for: more of them than their queue holds. */
+static void narrow_post(int n)
+{
+	struct conn *c = &conns[opt.qps];
+
+	for (int i = 0; i < n; i++) {
+		struct ibv_sge sge;
+		struct ibv_send_wr wr = wr_make(c, &sge, IBV_WR_RDMA_WRITE);
+
+		post(c, &wr);
+	}
+	say("POSTED");
+}
+
+/* Reads asynchronous events until one tells that a completion queue overran. */
+static void narrow_event(void)
+{
+	struct ibv_async_event event = { .event_type = IBV_EVENT_COMM_EST };
+
+	while (event.event_type != IBV_EVENT_CQ_ERR) {
+		must_zero(ibv_get_async_event(nic.ctx, &event), "ibv_get_async_event");
+		ibv_ack_async_event(&event);
+	}
+	say("OVERRAN");
+}
+
+/* ---- a queue pair of a type that is not protected ------------------------------------------- */
+
+static void uc_make(void)
+{
+	struct ibv_qp_init_attr init = {
+		.qp_type = IBV_QPT_UC,
+		.send_cq = conns[0].cq,
+		.recv_cq = conns[0].cq,
+		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 }
+	};
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT };
+	struct ibv_qp *qp = ibv_create_qp(nic.pd, &init);
+
+	must(qp, "ibv_create_qp");
+	must_zero(
+		ibv_modify_qp(qp, &attr,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+		"ibv_modify_qp");
+	say("MADE");
+}
+
 /* ---- words ---------------------------------------------------------------------------------- */
 
 static void talk(void)
@@ -165,6 +245,27 @@ static void rnr(void)
 	say("POSTED");
 }
 
+/* An addition to a word of the peer, whose answer nobody waits for yet. */
+static void add(void)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = wr_make(&conns[0], &sge, IBV_WR_ATOMIC_FETCH_AND_ADD);
+
+	sge.length = 8;
+	wr.wr.atomic.remote_addr = conns[0].peer.addr + AREA;
+	wr.wr.atomic.rkey = conns[0].peer.rkey;
+	wr.wr.atomic.compare_add = 1;
+	post(&conns[0], &wr);
+	say("POSTED");
+}
+
+static void close_all(void)
+{
+	for (int i = 0; i < opt.qps; i++)
+		must_zero(ibv_destroy_qp(conns[i].qp), "ibv_destroy_qp");
+	say("CLOSED");
+}
+
 static void done(void)
 {
 	struct ibv_wc wc;
@@ -192,6 +293,18 @@ static void obey(char *word)
 		rnr();
 	else if (!strcmp(word, "done"))
 		done();
+	else if (!strcmp(word, "add"))
+		add();
+	else if (!strcmp(word, "close"))
+		close_all();
+	else if (!strcmp(word, "narrow"))
+		narrow_make();
+	else if (!strcmp(word, "overrun"))
+		narrow_post(atoi(argument));
+	else if (!strcmp(word, "event"))
+		narrow_event();
+	else if (!strcmp(word, "uc"))
+		uc_make();
 	else if (!strcmp(word, "deep"))
 		deep_make();
 	else if (!strcmp(word, "send"))
@@ -200,21 +313,26 @@ static void obey(char *word)
 		must(false, word);
 }
 
-static int number_of(const char *variable)
+static int number_of(const char *variable, int otherwise)
 {
 	const char *text = getenv(variable);
 
-	return text ? atoi(text) : 1;
+	return text ? atoi(text) : otherwise;
 }
 
 int main(int argc, char **argv)
 {
 	char line[LINE];
-	int peers = number_of("TRUTH_PEERS"), qps = number_of("TRUTH_QPS");
+	int peers = number_of("TRUTH_PEERS", 1), qps = number_of("TRUTH_QPS", 1);
 
 	options_seeded(argc, argv);
+	opt.rnr_retry = (uint8_t)number_of("TRUTH_RNR", 7);
+	opt.timeout = number_of("TRUTH_TIMEOUT", opt.timeout);
+	opt.mtu = (enum ibv_mtu)number_of("TRUTH_MTU", IBV_MTU_1024);
+	if (getenv("TRUTH_NIC"))
+		opt.dev = getenv("TRUTH_NIC");
 	opt.qps = peers * qps;
-	conns = calloc((size_t)opt.qps, sizeof(*conns));
+	conns = calloc((size_t)opt.qps + 1, sizeof(*conns)); /* the last one: of narrow */
 	must(conns, "memory");
 	nic_open(&nic, opt.dev);
 	for (int i = 0; i < opt.qps; i++) {

@@ -340,6 +340,12 @@ class Lab:
                                f"{done.stdout.strip()} {done.stderr.strip()}")
         return done.stdout
 
+    def shiftctl_all(self, host, *args):
+        """All that it writes, whatever its exit status."""
+        env = dict(self.env(), SHIFT_RUN_DIR=self.run_dir(host))
+        done = _run([os.path.join(self.out, "bin", "shiftctl")] + [str(a) for a in args], env)
+        return done.stdout + done.stderr
+
     def connections(self, host):
         """The RC queue pairs of a host's programs that are connected, as SHIFT sees them."""
         status = json.loads(self.shiftctl(host, "status", "--json", check=False))
