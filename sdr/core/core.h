@@ -52,7 +52,7 @@ struct sdr_slot {
 		state; /* enum sdr_slot_state; written by the owner of the queue pair alone */
 	_Atomic uint8_t generation;
 	bool complete_asked; /* while it is being bound */
-	uint64_t n, cookie, addr, length;
+	uint64_t n, cookie, addr, length, word;
 	uint32_t rkeys[SDR_RKEYS_MAX]; /* of each NIC */
 	struct sdr_bitmap bits;
 	_Atomic uint32_t imm, imm_have;
@@ -65,6 +65,7 @@ struct sdr_cts {
 	uint64_t addr, length;
 	uint32_t rkeys[SDR_RKEYS_MAX]; /* a key for each NIC of the receiver */
 	bool gone;		       /* the receive was completed before its CTS was seen */
+	uint64_t word;		       /* whatever the receiver's user says of the receive */
 };
 
 struct sdr_send {
@@ -97,7 +98,7 @@ struct sdr_core {
 };
 
 enum sdr_event_type {
-	SDR_EVENT_RECV_POST,	 /* cookie, addr, length */
+	SDR_EVENT_RECV_POST,	 /* cookie, addr, length, word */
 	SDR_EVENT_BOUND,	 /* n, rkeys (addr: where the sender is to write) */
 	SDR_EVENT_RECV_COMPLETE, /* n */
 	SDR_EVENT_UNBOUND,	 /* n; its completions have been polled, too */
@@ -113,7 +114,7 @@ enum sdr_event_type {
 struct sdr_event {
 	enum sdr_event_type type;
 	uint32_t count;
-	uint64_t n, cookie, addr, length;
+	uint64_t n, cookie, addr, length, word;
 	uint32_t rkeys[SDR_RKEYS_MAX];
 	struct sdr_cts cts;
 };
@@ -157,6 +158,8 @@ int sdr_core_step(struct sdr_core *c, struct sdr_event *event, uint64_t now,
 		  struct sdr_actions *actions);
 /* The CTS of message n, for the wire. */
 bool sdr_core_cts(const struct sdr_core *c, uint64_t n, struct sdr_cts *cts);
+/* Returns the CTS that the peer has said of message n, which need not be posted yet; or NULL. */
+const struct sdr_cts *sdr_core_heard_cts(const struct sdr_core *c, uint64_t n);
 struct sdr_slot *sdr_core_recv(struct sdr_core *c, uint64_t n);
 struct sdr_send *sdr_core_send(struct sdr_core *c, uint64_t n);
 /* True if all of the immediate has come. */

@@ -22,7 +22,7 @@ bool sdr_core_cts(const struct sdr_core *c, uint64_t n, struct sdr_cts *cts)
 
 	if (!has_cts(c, n))
 		return false;
-	*cts = (struct sdr_cts){ .addr = s->addr, .length = s->length };
+	*cts = (struct sdr_cts){ .addr = s->addr, .length = s->length, .word = s->word };
 	memcpy(cts->rkeys, s->rkeys, sizeof(cts->rkeys));
 	cts->gone = sdr_slot_state(s) > SDR_SLOT_OPEN;
 	return true;

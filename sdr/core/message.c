@@ -136,6 +136,13 @@ int sdr_send_cts(struct sdr_core *c, const struct sdr_event *e, struct sdr_actio
 	return 0;
 }
 
+const struct sdr_cts *sdr_core_heard_cts(const struct sdr_core *c, uint64_t n)
+{
+	const struct sdr_send *s = &c->sends[n & (c->attr.slots - 1)];
+
+	return s->allowed && s->cts_n == n ? &s->cts : NULL;
+}
+
 void sdr_send_ends_told(struct sdr_core *c, uint32_t low)
 {
 	uint64_t told = c->ends_told + (uint32_t)(low - (uint32_t)c->ends_told);

@@ -120,6 +120,7 @@ int sdr_slot_post(struct sdr_core *c, struct sdr_event *e, uint64_t now, struct 
 	s->cookie = e->cookie;
 	s->addr = e->addr;
 	s->length = e->length;
+	s->word = e->word;
 	s->complete_asked = false;
 	s->bits.n_packets = (uint32_t)packets;
 	if (SDR_MUTATED(LAST_CHUNK_FULL))

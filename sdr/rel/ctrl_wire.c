@@ -117,6 +117,7 @@ static bool put_cts(struct out *o, const struct sdr_ctrl *c)
 	for (uint32_t i = 0; i < c->count && i < SDR_CTS_MAX; i++) {
 		put(o, c->cts[i].addr, 8);
 		put(o, c->cts[i].length, 8);
+		put(o, c->cts[i].word, 8);
 		put(o, c->cts[i].gone ? CTS_GONE : 0, 4);
 		for (uint32_t k = 0; k < c->keys && k < SDR_RKEYS_MAX; k++)
 			put(o, c->cts[i].rkeys[k], 4);
@@ -130,6 +131,7 @@ static bool get_entry(struct in *i, struct sdr_cts *cts, uint32_t keys)
 
 	cts->addr = get(i, 8);
 	cts->length = get(i, 8);
+	cts->word = get(i, 8);
 	flags = get32(i);
 	for (uint32_t k = 0; k < keys; k++)
 		cts->rkeys[k] = get32(i);

@@ -12,10 +12,10 @@
 #include "sdr/rel/rel.h"
 
 enum {
-	SDR_CTRL_VERSION = 3,
+	SDR_CTRL_VERSION = 4,
 	SDR_CTRL_MAX = 4096,
 	SDR_CTRL_HEAD = 44,
-	SDR_CTRL_CTS_SIZE = 20, /* and 4 for each key */
+	SDR_CTRL_CTS_SIZE = 28, /* and 4 for each key */
 	SDR_CTRL_WORDS = SDR_WINDOW_BITS / SDR_WORD,
 	SDR_CTRL_NICS = 8,
 	SDR_CTRL_QPS = 64 /* queue pairs of a NIC, in a JOIN */

@@ -41,8 +41,8 @@ void sdr_plan_lay(struct sdr_plan *p, double tail_rtts)
 
 bool sdr_plan_valid(const struct sdr_plan *p)
 {
-	if (!p->chunks || p->coded_from > p->chunks || p->kind > SDR_SCHEME_HYBRID ||
-	    p->code > SDR_CODE_XOR || !p->inject_ns || !p->rtt_ns || !p->rto_ns || !p->bytes)
+	if (!p->chunks != !p->bytes || p->coded_from > p->chunks || p->kind > SDR_SCHEME_HYBRID ||
+	    p->code > SDR_CODE_XOR || !p->inject_ns || !p->rtt_ns || !p->rto_ns)
 		return false;
 	/* An hour is more than any link has, and far from where sums wrap. */
 	if ((p->inject_ns | p->rtt_ns | p->reorder_ns | p->rto_ns | p->fto_ns) >> 42)

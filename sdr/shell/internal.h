@@ -215,7 +215,7 @@ bool sdr_all_left(const struct sdr_qp *qp, const uint64_t *posted);
 void sdr_recv_came(struct sdr_qp *qp, uint64_t n, uint32_t chunk);
 void sdr_recv_done(struct sdr_qp *qp, uint64_t n);
 int sdr_recv_start(struct sdr_qp *qp, struct sdr_mr *mr, uint64_t addr, uint64_t length,
-		   uint64_t *n);
+		   uint64_t word, uint64_t *n);
 void sdr_recv_let_go(struct sdr_recv_req *recv);
 const _Atomic uint64_t *sdr_recv_bits(struct sdr_qp *qp, uint64_t n);
 /* progress.c */

@@ -36,9 +36,11 @@ void sdr_recv_done(struct sdr_qp *qp, uint64_t n)
 }
 
 int sdr_recv_start(struct sdr_qp *qp, struct sdr_mr *mr, uint64_t addr, uint64_t length,
-		   uint64_t *n)
+		   uint64_t word, uint64_t *n)
 {
-	struct sdr_event e = { .type = SDR_EVENT_RECV_POST, .addr = addr, .length = length };
+	struct sdr_event e = {
+		.type = SDR_EVENT_RECV_POST, .addr = addr, .length = length, .word = word
+	};
 	struct sdr_recv_req *r = req_of(qp, qp->core.recv_next), before = *r;
 	uint32_t chunks = (uint32_t)((length + sdr_chunk_bytes(qp) - 1) / sdr_chunk_bytes(qp));
 	int err;
@@ -88,7 +90,7 @@ SDR_API int sdr_recv_post(struct sdr_qp *qp, const struct sdr_recv_wr *wr,
 		return -EBUSY;
 	if (qp->connected && wr->length > qp->attr.max_msg_size)
 		return -EMSGSIZE;
-	err = sdr_recv_start(qp, wr->mr, (uintptr_t)wr->addr, wr->length, &n);
+	err = sdr_recv_start(qp, wr->mr, (uintptr_t)wr->addr, wr->length, 0, &n);
 	if (err)
 		return err;
 	*recv = req_of(qp, n);

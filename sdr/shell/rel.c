@@ -21,7 +21,7 @@ struct sdr_writer *sdr_writer_of(struct sdr_rel *rel, uint64_t write)
 
 struct sdr_reader *sdr_reader_of(struct sdr_rel *rel, uint64_t write)
 {
-	return &rel->readers[write & (rel->attr.writes - 1)];
+	return &rel->readers[write & (rel->attr.receives - 1)];
 }
 
 /* ---- code ------------------------------------------------------------------------------------ */
@@ -103,6 +103,8 @@ static int measure(struct sdr_rel *rel)
 
 	rel->chunks_max = (uint32_t)((rel->qp->attr.max_msg_size + chunk - 1) / chunk);
 	parity = ((uint64_t)rel->chunks_max * rel->attr.m + rel->attr.k - 1) / rel->attr.k;
+	if (rel->attr.max_parity && rel->attr.max_parity < parity * chunk)
+		parity = rel->attr.max_parity > chunk ? rel->attr.max_parity / chunk : 1;
 	rel->parity_max = (uint32_t)parity;
 	return parity * chunk > sdr_msg_room(rel->qp) ? -EINVAL : 0;
 }
@@ -133,7 +135,7 @@ static void unmake(struct sdr_rel *rel)
 		w->code = NULL;
 		w->code_mr = NULL;
 	}
-	for (uint32_t i = 0; rel->readers && i < rel->attr.writes; i++) {
+	for (uint32_t i = 0; rel->readers && i < rel->attr.receives; i++) {
 		struct sdr_reader *r = &rel->readers[i];
 		struct sdr_rx_memory *m = &r->memory;
 
@@ -160,11 +162,10 @@ int sdr_rel_ready(struct sdr_rel *rel)
 	if (!rel->qp->connected)
 		return -ENOTCONN;
 	err = measure(rel);
-	for (uint32_t i = 0; i < rel->attr.writes && !err; i++) {
+	for (uint32_t i = 0; i < rel->attr.writes && !err; i++)
 		err = make_writer(rel, &rel->writers[i]);
-		if (!err)
-			err = make_reader(rel, &rel->readers[i]);
-	}
+	for (uint32_t i = 0; i < rel->attr.receives && !err; i++)
+		err = make_reader(rel, &rel->readers[i]);
 	rel->made = !err;
 	if (err)
 		unmake(rel);
@@ -173,10 +174,10 @@ int sdr_rel_ready(struct sdr_rel *rel)
 
 static void rel_free(struct sdr_rel *rel)
 {
-	for (uint32_t i = 0; rel->writers && rel->readers && i < rel->attr.writes; i++) {
+	for (uint32_t i = 0; rel->writers && i < rel->attr.writes; i++)
 		let_go(&rel->writers[i].req);
+	for (uint32_t i = 0; rel->readers && i < rel->attr.receives; i++)
 		let_go(&rel->readers[i].req);
-	}
 	unmake(rel);
 	free(rel->writers);
 	free(rel->readers);
@@ -193,11 +194,21 @@ static void set_defaults(struct sdr_rel_attr *a)
 	a->k = a->k ? a->k : 32;
 	a->m = a->m ? a->m : 8;
 	a->writes = a->writes ? a->writes : 4;
+	a->receives = a->receives ? a->receives : a->writes;
 	a->timeout_ns = a->timeout_ns ? a->timeout_ns : 30000000000ull;
 	if (a->timeout_ns > TIMEOUT_MAX_NS)
 		a->timeout_ns = TIMEOUT_MAX_NS;
+	a->receive_timeout_ns = a->receive_timeout_ns ? a->receive_timeout_ns : a->timeout_ns;
+	if (a->receive_timeout_ns > TIMEOUT_MAX_NS)
+		a->receive_timeout_ns = TIMEOUT_MAX_NS;
 	a->rtt_ns = a->rtt_ns ? a->rtt_ns : 10000000;
 	a->max_sent = a->max_sent > 0 ? a->max_sent : 1.3;
+}
+
+static bool is_number_open(const struct sdr_qp *qp, uint32_t n)
+{
+	return !(n & (n - 1)) && n <= qp->attr.max_msgs / 2 &&
+	       n <= SDR_RESULTS; /* an answer that was lost is given again */
 }
 
 static bool makes_sense(const struct sdr_qp *qp, const struct sdr_rel_attr *a)
@@ -205,8 +216,7 @@ static bool makes_sense(const struct sdr_qp *qp, const struct sdr_rel_attr *a)
 	return a->scheme >= SDR_SCHEME_AUTO && a->scheme <= SDR_SCHEME_HYBRID &&
 	       a->code <= SDR_CODE_XOR && a->k <= SDR_CODE_CHUNKS && a->m <= a->k &&
 	       a->k + a->m <= SDR_CODE_CHUNKS && a->max_sent >= 1 &&
-	       !(a->writes & (a->writes - 1)) && a->writes <= qp->attr.max_msgs / 2 &&
-	       a->writes <= SDR_RESULTS; /* an answer that was lost is given again */
+	       is_number_open(qp, a->writes) && is_number_open(qp, a->receives);
 }
 
 SDR_API struct sdr_rel *sdr_rel_create(struct sdr_qp *qp, const struct sdr_rel_attr *attr)
@@ -223,7 +233,7 @@ SDR_API struct sdr_rel *sdr_rel_create(struct sdr_qp *qp, const struct sdr_rel_a
 		goto free_rel;
 	errno = ENOMEM;
 	rel->writers = calloc(rel->attr.writes, sizeof(*rel->writers));
-	rel->readers = calloc(rel->attr.writes, sizeof(*rel->readers));
+	rel->readers = calloc(rel->attr.receives, sizeof(*rel->readers));
 	if (!rel->writers || !rel->readers ||
 	    posix_memalign((void **)&rel->scratch, 64, (size_t)SDR_COLUMN * SDR_CODE_CHUNKS))
 		goto free_rel;
@@ -329,12 +339,15 @@ bool sdr_rel_progress(struct sdr_rel *rel)
 		return false;
 	if (tick)
 		rel->tick_at = rel->qp->now + 100000;
-	for (uint32_t i = 0; i < rel->attr.writes; i++) {
+	for (uint32_t i = 0; i < rel->attr.receives; i++) {
 		struct sdr_reader *r = &rel->readers[i];
-		struct sdr_writer *w = sdr_writer_of(rel, i + rel->turn);
 
 		if (r->req.used)
 			any |= sdr_reader_progress(rel, r);
+	}
+	for (uint32_t i = 0; i < rel->attr.writes; i++) {
+		struct sdr_writer *w = sdr_writer_of(rel, i + rel->turn);
+
 		if (w->req.used && !w->req.over)
 			any |= sdr_writer_progress(rel, w, tick);
 	}
@@ -360,8 +373,8 @@ void sdr_rel_failed(struct sdr_rel *rel)
 {
 	if (!rel->qp->rails.shut || !rel->made)
 		return;
-	for (uint32_t i = 0; i < rel->attr.writes; i++) {
+	for (uint32_t i = 0; i < rel->attr.writes; i++)
 		sdr_writer_failed(rel, &rel->writers[i]);
+	for (uint32_t i = 0; i < rel->attr.receives; i++)
 		sdr_reader_failed(rel, &rel->readers[i]);
-	}
 }

@@ -38,6 +38,7 @@ struct sdr_writer {
 /* A receiver's end. */
 struct sdr_reader {
 	struct sdr_req req;
+	uint64_t word;
 	struct sdr_rx rx;
 	struct sdr_rx_memory memory;
 	uint8_t *code;

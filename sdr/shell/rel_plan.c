@@ -58,16 +58,20 @@ int sdr_rel_plan(struct sdr_rel *rel, uint64_t bytes, uint32_t imm, struct sdr_p
 	p->inject_ns = (uint64_t)((double)chunk * 8e9 / rate_of(rel)) + 1;
 	p->rtt_ns = rtt_of(rel);
 	p->reorder_ns = rel->attr.reorder_ns ? rel->attr.reorder_ns : p->rtt_ns / 8 + SLACK_NS / 10;
-	if (rel->attr.scheme == SDR_SCHEME_AUTO)
+	if (!bytes)
+		p->kind = SDR_SCHEME_NACK; /* an offer alone */
+	else if (rel->attr.scheme == SDR_SCHEME_AUTO)
 		err = choose(rel, bytes, p);
 	else
 		p->kind = (enum sdr_scheme_kind)rel->attr.scheme;
 	p->rto_ns = (p->kind == SDR_SCHEME_SR ? 3 : 2) * p->rtt_ns + SLACK_NS;
 	p->fto_ns = p->rtt_ns / 2 + p->reorder_ns;
 	sdr_plan_lay(p, TAIL_RTTS);
-	if (rel->attr.scheme != SDR_SCHEME_AUTO || p->parity <= rel->parity_max)
+	if (p->parity <= rel->parity_max ||
+	    (rel->attr.scheme != SDR_SCHEME_AUTO && !rel->attr.max_parity))
 		return err;
-	p->kind = SDR_SCHEME_NACK; /* the model's tail was a chunk shorter */
+	/* The model's tail was a chunk shorter, or the receiver has no room for so much. */
+	p->kind = SDR_SCHEME_NACK;
 	sdr_plan_lay(p, TAIL_RTTS);
 	return err;
 }

@@ -89,9 +89,10 @@ static void post_messages(struct sdr_rel *rel, struct sdr_reader *r)
 	uint64_t n, parity = (uint64_t)rel->parity_max * sdr_chunk_bytes(qp);
 
 	while (r->req.n_posted < 2 && qp->core.recv_next == 2 * r->req.write + r->req.n_posted) {
-		int err = r->req.n_posted
-				  ? sdr_recv_start(qp, r->code_mr, (uintptr_t)r->code, parity, &n)
-				  : sdr_recv_start(qp, r->req.mr, r->req.addr, r->req.bytes, &n);
+		int err = r->req.n_posted ? sdr_recv_start(qp, r->code_mr, (uintptr_t)r->code,
+							   parity, 0, &n)
+					  : sdr_recv_start(qp, r->req.mr, r->req.addr, r->req.bytes,
+							   r->word, &n);
 
 		if (err)
 			return;
@@ -174,7 +175,7 @@ void sdr_readers_skip(struct sdr_rel *rel)
 
 		if (r->req.used && !r->req.over && r->req.write == write)
 			return; /* the receive posts its own messages */
-		if (sdr_recv_start(qp, any->code_mr, (uintptr_t)any->code, 1, &e.n))
+		if (sdr_recv_start(qp, any->code_mr, (uintptr_t)any->code, 1, 0, &e.n))
 			return;
 		sdr_qp_step(qp, &e);
 	}
@@ -214,6 +215,12 @@ void sdr_reader_hear(struct sdr_rel *rel, const struct sdr_ctrl *c)
 SDR_API int sdr_rel_recv(struct sdr_rel *rel, struct sdr_mr *mr, void *addr, uint64_t length,
 			 struct sdr_req **req)
 {
+	return sdr_rel_recv_word(rel, mr, addr, length, 0, req);
+}
+
+SDR_API int sdr_rel_recv_word(struct sdr_rel *rel, struct sdr_mr *mr, void *addr, uint64_t length,
+			      uint64_t word, struct sdr_req **req)
+{
 	struct sdr_reader *r = sdr_reader_of(rel, rel->next_recv);
 	uint64_t chunk;
 	int err = sdr_rel_ready(rel);
@@ -233,8 +240,9 @@ SDR_API int sdr_rel_recv(struct sdr_rel *rel, struct sdr_mr *mr, void *addr, uin
 				   .addr = (uintptr_t)addr,
 				   .bytes = length,
 				   .mr = mr };
+	r->word = word;
 	sdr_rx_init(&r->rx, r->req.write, (uint32_t)((length + chunk - 1) / chunk), rel->parity_max,
-		    &r->memory, rel->qp->now + rel->attr.timeout_ns);
+		    &r->memory, rel->qp->now + rel->attr.receive_timeout_ns);
 	mr->uses++;
 	post_messages(rel, r);
 	*req = &r->req;

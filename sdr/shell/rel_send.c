@@ -237,6 +237,19 @@ void sdr_writer_hear(struct sdr_rel *rel, const struct sdr_ctrl *c)
 		sdr_tx_done(&w->tx, c->n, c->status);
 }
 
+SDR_API int sdr_rel_posted(const struct sdr_rel *rel, uint64_t ahead, struct sdr_rel_posted *posted)
+{
+	const struct sdr_cts *cts;
+
+	if (rel->qp->error)
+		return rel->qp->error;
+	cts = sdr_core_heard_cts(&rel->qp->core, 2 * (rel->next_send + ahead));
+	if (!cts)
+		return -EAGAIN;
+	*posted = (struct sdr_rel_posted){ .length = cts->length, .word = cts->word };
+	return cts->gone ? -ECANCELED : 0;
+}
+
 SDR_API int sdr_rel_write(struct sdr_rel *rel, struct sdr_mr *mr, const void *addr, uint64_t length,
 			  uint32_t imm, struct sdr_req **req)
 {
@@ -246,8 +259,8 @@ SDR_API int sdr_rel_write(struct sdr_rel *rel, struct sdr_mr *mr, const void *ad
 
 	if (err)
 		return err;
-	if (!length || length > rel->qp->attr.max_msg_size)
-		return length ? -EMSGSIZE : -EINVAL;
+	if (length > rel->qp->attr.max_msg_size)
+		return -EMSGSIZE;
 	if (!sdr_mr_covers(mr, rel->qp, (uintptr_t)addr, length))
 		return -EINVAL;
 	if (w->req.used)

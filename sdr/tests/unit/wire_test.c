@@ -56,7 +56,9 @@ static void fill(enum sdr_ctrl_type type)
 	in.status = -5;
 	in.keys = 4;
 	for (uint32_t i = 0; i < SDR_CTS_MAX; i++)
-		in.cts[i] = (struct sdr_cts){ i, 2 * i, { 3 * i, ~i, 5 * i, 7 }, i % 2 };
+		in.cts[i] = (struct sdr_cts){
+			i, 2 * i, { 3 * i, ~i, 5 * i, 7 }, i % 2, ~(uint64_t)i << 7
+		};
 	for (uint32_t i = 0; i < SDR_CTRL_WORDS; i++) {
 		in.have[i] = i * 0x0123456789abcdefull;
 		in.wanted[i] = ~in.have[i];
@@ -85,7 +87,8 @@ static void test_there_and_back(void **state)
 					    in.cts[i].length == out.cts[i].length &&
 					    !memcmp(in.cts[i].rkeys, out.cts[i].rkeys,
 						    sizeof(in.cts[i].rkeys)) &&
-					    in.cts[i].gone == out.cts[i].gone);
+					    in.cts[i].gone == out.cts[i].gone &&
+					    in.cts[i].word == out.cts[i].word);
 		if (type == SDR_CTRL_ACK) {
 			assert_memory_equal(in.have, out.have, sizeof(in.have));
 			assert_memory_equal(in.wanted, out.wanted, sizeof(in.wanted));
@@ -102,7 +105,7 @@ static void test_there_and_back(void **state)
 
 static void test_head_on_the_wire(void **state)
 {
-	static const uint8_t head[SDR_CTRL_HEAD] = { 3,	   SDR_CTRL_PROBE,
+	static const uint8_t head[SDR_CTRL_HEAD] = { 4,	   SDR_CTRL_PROBE,
 						     1,	   0,
 						     4,	   3,
 						     2,	   1,

@@ -271,7 +271,6 @@ static void writes(void)
 	must(from && to, "Writes");
 	is(sdr_rel_write(from, mr, mem, 1, 0, &w), -ENOTCONN, "a Write before it is connected");
 	connect_both(a, b);
-	is(sdr_rel_write(from, mr, mem, 0, 0, &w), -EINVAL, "a Write of nothing");
 	is(sdr_rel_write(from, mr, mem, HALF + 1, 0, &w), -EMSGSIZE, "a Write that is too long");
 	is(sdr_rel_write(from, mr, mem + SIZE, 1, 0, &w), -EINVAL, "a Write of other memory");
 	is(sdr_rel_recv(to, mr, mem + SIZE - 1, 2, &r), -EINVAL, "a receive to other memory");
@@ -553,6 +552,113 @@ static void no_memory(void)
 	end_ends(&x);
 }
 
+/* A Write of no bytes tells its immediate, whatever the scheme, and changes nothing. */
+static void empty(void)
+{
+	struct sdr_result result;
+	struct sdr_req *r, *w;
+
+	for (int scheme = SDR_SCHEME_AUTO; scheme <= SDR_SCHEME_HYBRID; scheme++) {
+		struct ends x = make_ends(good, (struct sdr_rel_attr){ .scheme = scheme });
+
+		memset(mem, GUARD, HALF);
+		for (int i = 0; i < 20; i++) {
+			r = receive(&x, i % 2 ? ROOM : 1);
+			w = write_to(&x, 0);
+			ends_with(w, 0, "a Write of nothing");
+			is(wait_for(r, &result), 1, "the end of its receive");
+			is(result.status, 0, "its receive");
+			is((long)result.bytes, 0, "its bytes");
+			is(result.imm, 3, "its immediate");
+		}
+		is(mem[0] == GUARD && !memcmp(mem, mem + 1, HALF - 1), 1, "memory as before");
+		a_pair(&x, ROOM);
+		end_ends(&x);
+	}
+}
+
+static int wait_for_word(struct ends *x, uint64_t ahead, struct sdr_rel_posted *posted)
+{
+	time_t end = now_s() + WAIT_S;
+	int got;
+
+	while ((got = sdr_rel_posted(x->from, ahead, posted)) == -EAGAIN && now_s() < end)
+		sdr_poll(ctx);
+	return got;
+}
+
+/* A receive's word and length are known before its Write is posted, and only if it is posted. */
+static void words(void)
+{
+	struct ends x = make_ends(good, (struct sdr_rel_attr){ .writes = 1, .receives = 4 });
+	struct sdr_req *r[4], *none, *w;
+	struct sdr_rel_posted posted;
+	struct sdr_result result;
+
+	is(sdr_rel_posted(x.from, 0, &posted), -EAGAIN, "the word of a receive that is not posted");
+	for (uint64_t i = 0; i < 4; i++)
+		is(sdr_rel_recv_word(x.to, mr, mem + i * ROOM, ROOM + i, ~i, &r[i]), 0,
+		   "a receive with a word");
+	is(sdr_rel_recv_word(x.to, mr, mem, 1, 0, &none), -EAGAIN, "a fifth receive");
+	for (uint64_t i = 0; i < 4; i++) {
+		is(wait_for_word(&x, i, &posted), 0, "the word");
+		is(posted.word == ~i, 1, "which word it is");
+		is((long)posted.length, (long)(ROOM + i), "the receive's length");
+	}
+	is(sdr_rel_posted(x.from, 4, &posted), -EAGAIN, "the word of the fifth");
+	for (uint64_t i = 0; i < 4; i++) {
+		w = write_to(&x, ROOM);
+		is(sdr_rel_write(x.from, mr, mem, 1, 0, &none), -EAGAIN, "a second Write");
+		ends_with(w, 0, "a Write");
+		ends_with(r[i], 0, "its receive");
+		is(sdr_rel_posted(x.from, 3 - i, &posted), -EAGAIN, "the word of none");
+	}
+	r[0] = receive(&x, ROOM);
+	is(wait_for_word(&x, 0, &posted), 0, "no word");
+	is(posted.word == 0, 1, "that it is none");
+	w = write_to(&x, 0);
+	ends_with(w, 0, "a Write");
+	is(wait_for(r[0], &result), 1, "its receive's end");
+	end_ends(&x);
+}
+
+/* A receive that waits for longer than Writes may take. */
+static void patient(void)
+{
+	struct ends x = make_ends(good, (struct sdr_rel_attr){ .scheme = SDR_SCHEME_AUTO,
+							       .timeout_ns = 300000000,
+							       .receive_timeout_ns = UINT64_MAX });
+	struct sdr_req *r = receive(&x, ROOM), *w;
+	struct sdr_req *late = write_to(&x, ROOM), *alone;
+
+	ends_with(late, 0, "a Write in its time");
+	ends_with(r, 0, "its receive");
+	r = receive(&x, ROOM);
+	alone = receive(&x, ROOM);
+	for (time_t end = now_s() + 2; now_s() < end;)
+		sdr_poll(ctx);
+	w = write_to(&x, ROOM);
+	ends_with(w, 0, "a Write to a receive that has waited");
+	ends_with(r, 0, "the receive that has waited");
+	w = write_to(&x, ROOM);
+	ends_with(w, 0, "a second Write");
+	ends_with(alone, 0, "the second receive");
+	end_ends(&x);
+}
+
+/* Parity has a bound, which the schemes keep. */
+static void bounded_parity(void)
+{
+	for (int scheme = SDR_SCHEME_AUTO; scheme <= SDR_SCHEME_HYBRID; scheme++) {
+		struct ends x = make_ends(
+			good, (struct sdr_rel_attr){ .scheme = scheme, .max_parity = 4096 });
+
+		for (int i = 0; i < 3; i++)
+			a_pair(&x, HALF);
+		end_ends(&x);
+	}
+}
+
 static void memory_in_use(void)
 {
 	struct sdr_mr *other = sdr_mr_reg(ctx, mem, HALF);
@@ -595,6 +701,10 @@ int main(int argc, char **argv)
 	too_long();
 	tiny();
 	little_parity();
+	empty();
+	words();
+	patient();
+	bounded_parity();
 	memory_in_use();
 	other_scheme();
 	pauses(argv[1]);
