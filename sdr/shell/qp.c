@@ -309,6 +309,11 @@ SDR_API struct sdr_qp *sdr_qp_create(struct sdr_context *ctx, const struct sdr_q
 	return qp;
 }
 
+SDR_API void sdr_qp_rate_set(struct sdr_qp *qp, uint64_t rate_bps)
+{
+	qp->attr.rate_bps = rate_bps;
+}
+
 SDR_API int sdr_qp_destroy(struct sdr_qp *qp)
 {
 	struct sdr_qp **link = &qp->ctx->qps;

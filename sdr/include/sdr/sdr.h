@@ -119,6 +119,8 @@ struct sdr_qp_attr {
 struct sdr_qp *sdr_qp_create(struct sdr_context *ctx, const struct sdr_qp_attr *attr);
 /* Ends the connection, with its sends and receives. -EBUSY: an sdr_rel exists on it. */
 int sdr_qp_destroy(struct sdr_qp *qp);
+/* Sets the rate of sending from now on, as rate_bps of the attributes. */
+void sdr_qp_rate_set(struct sdr_qp *qp, uint64_t rate_bps);
 
 #define SDR_QP_INFO_MAX 2048
 /*
