@@ -45,6 +45,7 @@ static enum nccl_result fail(struct plug_comm *c, enum nccl_result error, const 
 	if (c->error)
 		return c->error;
 	c->error = error;
+	plug_link_close(&c->link); /* the other end hears of it */
 	PLUG_WARN("%s %s: %s%s%s%s%s", c->sends ? "to" : "from", c->peer, what, status ? ": " : "",
 		  status ? strerror(-status) : "", *why ? ": " : "", why);
 	return error;

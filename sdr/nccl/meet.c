@@ -10,7 +10,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-enum { MAGIC = 0x4e524453, VERSION = 1 };
+enum { MAGIC = 0x4e524453, VERSION = 1, TRIES = 3 };
 
 enum plug_meet_state { PLUG_MEET_IDLE, PLUG_MEET_CALLING, PLUG_MEET_ASKED, PLUG_MEET_TOLD };
 
@@ -123,10 +123,13 @@ static int path_make(struct plug_meet *m, const struct plug_settings *s,
 		     const struct plug_device *d, bool sends)
 {
 	char nics[PLUG_NICS_MAX * PLUG_NAME_MAX];
-	int err;
+	int err = -ENODEV;
 
-	plug_device_well(d, nics, sizeof(nics));
-	err = ops->open(&m->path, nics, s, &m->terms, sends);
+	/* A NIC may fail just now. */
+	for (int i = 0; i < TRIES && err; i++) {
+		plug_device_well(d, nics, sizeof(nics));
+		err = ops->open(&m->path, nics, s, &m->terms, sends);
+	}
 	if (err)
 		PLUG_WARN("no connection over %s: %s", nics, strerror(-err));
 	return err;
