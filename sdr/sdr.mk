@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # Targets of SDR, of the Makefile above.
-.PHONY: bench-sdr bench-sdr-means sdr-long sdr-ring sdr-figures sdr-fuzz sdr-help
+.PHONY: bench-sdr bench-sdr-nccl bench-sdr-means nccl-long sdr-long sdr-ring sdr-figures sdr-fuzz sdr-help
 
 sdr-help:
 	@echo "make bench-sdr       Writes over a long link that loses packets beside RC, with targets; by scheme, beside the model"
 	@echo "make bench-sdr-means SDR's and RC's times beside a simulation packet by packet, within 10 and 15 % (an hour and a half; QUICK=1: 10 minutes)"
 	@echo "make sdr-figures     what SDR's paper claims beside what the model gives: $(OUT)/sdr-model.json, figures"
 	@echo "make sdr-long        SDR: 1,000 rounds of late packets on each backend, bursts, a pulled NIC, a ring's sum (an hour)"
+	@echo "make nccl-long       the plugin for NCCL: 1,000 runs on links, with NICs and messages that are drawn (RUNS=N, SEED=N; an hour)"
 	@echo "make sdr-ring        SDR: sums over a ring of four hosts, SR beside hybrid and the ring's simulation, within MINUTES (35)"
 	@echo "make sdr-fuzz        libFuzzer on SDR's control messages, $(MINUTES) minutes"
 
@@ -25,6 +26,9 @@ sdr-long: build
 	@$(B)/out/bin/sdr_sim --seconds 600
 	@python3 -B sdr/tests/model/model_test.py packets --points 200
 	@python3 sdr/bench/ring.py --build $(B) --out $(OUT)
+
+nccl-long: build
+	@NCCL_DRAWN=$(or $(RUNS),1000) python3 sdr/tests/e2e/nccl_e2e.py --build $(B) $(if $(SEED),--seed $(SEED)) drawn
 
 sdr-ring: build
 	@python3 sdr/bench/ring.py --build $(B) --out $(OUT) --minutes $(or $(MINUTES),35)

@@ -172,6 +172,15 @@ int plug_link_get(struct plug_link *l, struct plug_frame *frame)
 	return 0;
 }
 
+uint64_t plug_link_rtt_ns(const struct plug_link *l)
+{
+	struct tcp_info info = { 0 };
+	socklen_t size = sizeof(info);
+
+	getsockopt(l->fd, IPPROTO_TCP, TCP_INFO, &info, &size);
+	return (uint64_t)info.tcpi_rtt * 1000;
+}
+
 void plug_link_close(struct plug_link *l)
 {
 	if (l->fd >= 0)

@@ -50,6 +50,9 @@ int plug_link_flush(struct plug_link *l);
 int plug_link_get(struct plug_link *l, struct plug_frame *frame);
 void plug_link_close(struct plug_link *l);
 
+/* The round trip that TCP has seen. */
+uint64_t plug_link_rtt_ns(const struct plug_link *l);
+
 /* Numbers of a frame, of 8 bytes each, little endian. */
 void plug_words_put(uint8_t *bytes, const uint64_t *words, size_t n);
 void plug_words_get(const uint8_t *bytes, uint64_t *words, size_t n);

@@ -42,7 +42,7 @@ struct plug_listener {
 
 /* ---- terms ----------------------------------------------------------------------------------- */
 
-enum { WORDS = 8 };
+enum { WORDS = 9 };
 
 static void terms_put(uint8_t *bytes, uint64_t nonce, const struct plug_terms *t)
 {
@@ -53,7 +53,8 @@ static void terms_put(uint8_t *bytes, uint64_t nonce, const struct plug_terms *t
 					t->lifetime_ns,
 					t->slots,
 					t->in_flight,
-					t->channels };
+					t->channels,
+					t->is_near };
 
 	plug_words_put(bytes, words, WORDS);
 }
@@ -67,7 +68,8 @@ static bool terms_get(const struct plug_frame *frame, uint64_t nonce, struct plu
 		return false;
 	plug_words_get(frame->bytes, words, WORDS);
 	*t = (struct plug_terms){ words[2],	      words[3],		  words[4],
-				  (uint32_t)words[5], (uint32_t)words[6], (uint32_t)words[7] };
+				  (uint32_t)words[5], (uint32_t)words[6], (uint32_t)words[7],
+				  words[8] == 1 };
 	return words[0] == ((uint64_t)MAGIC << 32 | VERSION) && words[1] == nonce && t->slots &&
 	       !(t->slots & (t->slots - 1)) && t->in_flight &&
 	       !(t->in_flight & (t->in_flight - 1)) && t->channels &&
@@ -104,16 +106,20 @@ static void agree(struct plug_terms *own, const struct plug_terms *other)
 	own->in_flight = (uint32_t)least(own->in_flight, other->in_flight);
 	own->in_flight = (uint32_t)least(own->in_flight, own->slots / 2);
 	own->channels = (uint32_t)most(own->channels, other->channels);
+	own->is_near = other->is_near;
 }
 
 /* ---- what both ends do ----------------------------------------------------------------------- */
 
-static const struct plug_path_ops *const ops = &plug_path_sdr;
+static const struct plug_path_ops *ops_of(const struct plug_meet *m)
+{
+	return m->terms.is_near ? &plug_path_rc : &plug_path_sdr;
+}
 
 static void meet_drop(struct plug_meet *m)
 {
 	if (m->path)
-		ops->close(m->path);
+		ops_of(m)->close(m->path);
 	plug_link_close(&m->link);
 	m->path = NULL;
 	m->meet_state = PLUG_MEET_IDLE;
@@ -128,7 +134,7 @@ static int path_make(struct plug_meet *m, const struct plug_settings *s,
 	/* A NIC may fail just now. */
 	for (int i = 0; i < TRIES && err; i++) {
 		plug_device_well(d, nics, sizeof(nics));
-		err = ops->open(&m->path, nics, s, &m->terms, sends);
+		err = ops_of(m)->open(&m->path, nics, s, &m->terms, sends);
 	}
 	if (err)
 		PLUG_WARN("no connection over %s: %s", nics, strerror(-err));
@@ -140,7 +146,7 @@ static int info_say(struct plug_meet *m, enum plug_frame_type type)
 {
 	uint8_t bytes[8 * WORDS + PLUG_INFO_MAX];
 	size_t length = PLUG_INFO_MAX, at = type == PLUG_TERMS ? 8 * WORDS : 0;
-	int err = ops->info_get(m->path, bytes + at, &length);
+	int err = ops_of(m)->info_get(m->path, bytes + at, &length);
 
 	if (at)
 		terms_put(bytes, m->nonce, &m->terms);
@@ -149,17 +155,17 @@ static int info_say(struct plug_meet *m, enum plug_frame_type type)
 
 static int info_take(struct plug_meet *m, const struct plug_frame *frame, size_t at)
 {
-	int err = ops->connect(m->path, frame->bytes + at, frame->length - at);
+	int err = ops_of(m)->connect(m->path, frame->bytes + at, frame->length - at);
 
 	if (err)
-		PLUG_WARN("the other end's NICs: %s: %s", strerror(-err), ops->why(m->path));
+		PLUG_WARN("the other end's NICs: %s: %s", strerror(-err), ops_of(m)->why(m->path));
 	return err;
 }
 
 static struct plug_comm *comm_make(struct plug_meet *m, const struct plug_settings *s, bool sends)
 {
 	m->meet_state = PLUG_MEET_IDLE;
-	return plug_comm_new(sends, ops, m->path, &m->link, s, &m->terms);
+	return plug_comm_new(sends, ops_of(m), m->path, &m->link, s, &m->terms);
 }
 
 /* ---- the sender ------------------------------------------------------------------------------ */
@@ -183,6 +189,17 @@ static struct plug_meet *call(const struct plug_settings *s, const struct plug_h
 	return NULL;
 }
 
+static bool is_far(const struct plug_meet *m, const struct plug_settings *s)
+{
+	struct sockaddr_storage peer = { 0 };
+	socklen_t size = sizeof(peer);
+
+	/* A peer whose address nobody knows is served by what bears any distance. */
+	if (getpeername(m->link.fd, (struct sockaddr *)&peer, &size))
+		return true;
+	return plug_is_far(&s->far, &peer, plug_link_rtt_ns(&m->link));
+}
+
 static int say_hello(struct plug_meet *m, const struct plug_settings *s,
 		     const struct plug_device *d)
 {
@@ -193,6 +210,7 @@ static int say_hello(struct plug_meet *m, const struct plug_settings *s,
 	if (err)
 		return err;
 	own_terms(s, plug_device_well(d, nics, sizeof(nics)), &m->terms);
+	m->terms.is_near = !is_far(m, s);
 	terms_put(bytes, m->nonce, &m->terms);
 	m->meet_state = PLUG_MEET_ASKED;
 	return plug_link_put(&m->link, PLUG_HELLO, bytes, sizeof(bytes));

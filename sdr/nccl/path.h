@@ -16,6 +16,7 @@ enum { PLUG_INFO_MAX = SDR_QP_INFO_MAX };
 struct plug_terms {
 	uint64_t max_message, max_parity, lifetime_ns;
 	uint32_t slots, in_flight, channels;
+	bool is_near; /* by RC; the sender decides */
 };
 
 struct plug_counts {
@@ -56,6 +57,6 @@ struct plug_path_ops {
 	void (*counts)(struct plug_path *path, struct plug_counts *counts);
 };
 
-extern const struct plug_path_ops plug_path_sdr;
+extern const struct plug_path_ops plug_path_sdr, plug_path_rc;
 
 #endif

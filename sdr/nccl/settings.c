@@ -141,6 +141,26 @@ static int read_gid_index(int *index)
 	return err;
 }
 
+static int read_far(struct plug_far *far)
+{
+	const char *text = getenv("NCCL_SDR_FAR");
+	int err = read_number("NCCL_SDR_FAR_RTT", "time", 1000, 10 * SECOND, &far->rtt_ns);
+
+	if (!err && text && !plug_nets_read(text, far))
+		err = complain("NCCL_SDR_FAR", text, "a list of networks, as 10.2.0.0/16");
+	far->asked = far->rtt_ns || text;
+	return err;
+}
+
+static int read_rc_timeout(uint8_t *timeout)
+{
+	uint64_t got = *timeout;
+	int err = read_number("NCCL_SDR_RC_TIMEOUT", "number", 1, 31, &got);
+
+	*timeout = (uint8_t)got;
+	return err;
+}
+
 static int read_times(struct plug_settings *s)
 {
 	int err = read_number("NCCL_SDR_RTT", "time", 1000, 10 * SECOND, &s->rtt_ns);
@@ -181,6 +201,7 @@ int plug_settings_read(struct plug_settings *s)
 				     .rtt_ns = SECOND / 100,
 				     .timeout_ns = 30 * SECOND,
 				     .lifetime_ns = SECOND,
+				     .rc_timeout = 18,
 				     .max_message = 64 << 20,
 				     .max_parity = 256 << 10,
 				     .in_flight = 64,
@@ -198,6 +219,10 @@ int plug_settings_read(struct plug_settings *s)
 		err = read_backend(&s->backend);
 	if (!err)
 		err = read_number("NCCL_SDR_RATE", "rate", 0, 1ull << 50, &s->rate_bps);
+	if (!err)
+		err = read_far(&s->far);
+	if (!err)
+		err = read_rc_timeout(&s->rc_timeout);
 	if (!err)
 		err = read_times(s);
 	return err ? err : read_sizes(s);

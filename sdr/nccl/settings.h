@@ -3,9 +3,8 @@
 #ifndef SDR_NCCL_SETTINGS_H
 #define SDR_NCCL_SETTINGS_H
 
+#include "far.h"
 #include "sdr/include/sdr/rel.h"
-
-#include <stdbool.h>
 
 struct plug_settings {
 	char hca[1024];	  /* NICs with commas between them; a semicolon begins another device */
@@ -16,6 +15,8 @@ struct plug_settings {
 	uint64_t rate_bps; /* of this process's connections together; 0: no limit */
 	uint64_t rtt_ns;   /* first guess of the round trip */
 	uint64_t timeout_ns, lifetime_ns;
+	struct plug_far far;
+	uint8_t rc_timeout; /* near peers: 4.096 us * 2^this until a packet is sent again */
 	uint64_t max_message, max_parity; /* bytes */
 	uint32_t in_flight;		  /* messages open at once in a connection */
 	uint32_t slots;			  /* of a connection: ids that packets have */
