@@ -4,6 +4,7 @@
 
 sdr-help:
 	@echo "make bench-sdr       Writes over a long link that loses packets beside RC, with targets; by scheme, beside the model"
+	@echo "make bench-sdr-nccl  all-reduces of two sites of four ranks over 25 ms, over the plugin for NCCL, beside RC (40 minutes; QUICK=1: 6)"
 	@echo "make bench-sdr-means SDR's and RC's times beside a simulation packet by packet, within 10 and 15 % (an hour and a half; QUICK=1: 10 minutes)"
 	@echo "make sdr-figures     what SDR's paper claims beside what the model gives: $(OUT)/sdr-model.json, figures"
 	@echo "make sdr-long        SDR: 1,000 rounds of late packets on each backend, bursts, a pulled NIC, a ring's sum (an hour)"
@@ -14,6 +15,9 @@ sdr-help:
 bench-sdr: build
 	@python3 sdr/bench/against.py --build $(B) --out $(OUT) $(if $(SEED),--seed $(SEED))
 	@python3 sdr/bench/completion.py --build $(B) --out $(OUT) --rounds $(or $(ROUNDS),3)
+
+bench-sdr-nccl: build
+	@python3 sdr/bench/nccl.py --build $(B) --out $(OUT) $(if $(SEED),--seed $(SEED)) $(if $(QUICK),--quick)
 
 bench-sdr-means: build
 	@python3 sdr/bench/means.py --build $(B) --out $(OUT) $(if $(SEED),--seed $(SEED)) $(if $(QUICK),--writes 25 --size 8M --rc-seconds 30)
