@@ -291,6 +291,7 @@ int sdr_ctrl_write(const struct sdr_ctrl *c, void *buf, size_t size)
 	case SDR_CTRL_DONE:
 		put(&o, c->n, 8);
 		put(&o, (uint32_t)c->status, 4);
+		put(&o, c->count, 4);
 		break;
 	case SDR_CTRL_OFFER:
 		put(&o, c->n, 8);
@@ -307,6 +308,7 @@ static bool get_done(struct in *i, struct sdr_ctrl *c)
 {
 	c->n = get(i, 8);
 	c->status = (int32_t)get32(i);
+	c->count = get32(i);
 	return c->status <= 0 && c->status > -4096;
 }
 

@@ -61,7 +61,7 @@ struct sdr_ctrl_join {
 struct sdr_ctrl {
 	struct sdr_ctrl_head head;
 	uint64_t n;	/* CTS: the first; END: message; else: Write */
-	uint32_t count; /* CTS: entries; END: packets sent */
+	uint32_t count; /* CTS: entries; END: packets sent; DONE: chunks that a code restored */
 	int32_t status; /* DONE: 0 or -errno */
 	uint32_t keys;	/* CTS: of each entry */
 	struct sdr_cts cts[SDR_CTS_MAX];

@@ -2,8 +2,10 @@
 /* Round trip (as RFC 6298 smooths it) and losses, from what acknowledgements tell. */
 #include "internal.h"
 
-#define LOSS_FLOOR  1e-7
-#define LOSS_WEIGHT 1e5 /* chunks that the estimate remembers */
+#define LOSS_FLOOR   1e-7
+#define LOSS_WEIGHT  1e5  /* chunks that the estimate remembers */
+#define LOSS_GUESS   1e-3 /* before any is known: parity is cheap */
+#define GUESS_WEIGHT 300  /* chunks that the guess is worth */
 
 void sdr_estimate_rtt(struct sdr_estimate *e, uint64_t sample_ns)
 {
@@ -23,15 +25,20 @@ void sdr_estimate_rtt(struct sdr_estimate *e, uint64_t sample_ns)
 	e->srtt_ns = (7 * e->srtt_ns + sample_ns) / 8;
 }
 
-/* A short Write tells little: its share is that of its chunks. */
+/* A mean of all chunks, as long as they are few; then of the last. A short Write tells little. */
 void sdr_estimate_loss(struct sdr_estimate *e, uint64_t sent, uint64_t lost)
 {
-	double weight = (double)sent / ((double)sent + LOSS_WEIGHT);
+	double before, weight;
 
 	if (!sent)
 		return;
-	if (e->loss <= 0)
-		e->loss = LOSS_FLOOR;
+	if (e->loss <= 0) {
+		e->loss = LOSS_GUESS;
+		e->chunks = GUESS_WEIGHT;
+	}
+	before = (double)e->chunks < LOSS_WEIGHT ? (double)e->chunks : LOSS_WEIGHT;
+	weight = (double)sent / ((double)sent + before);
+	e->chunks += sent;
 	e->loss += weight * ((double)lost / (double)sent - e->loss);
 	if (e->loss < LOSS_FLOOR)
 		e->loss = LOSS_FLOOR;

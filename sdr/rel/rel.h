@@ -174,7 +174,8 @@ const char *sdr_rx_state_name(enum sdr_rx_state state);
 
 struct sdr_estimate {
 	uint64_t srtt_ns, var_ns, min_ns;
-	double loss; /* of a chunk */
+	double loss;	 /* of a chunk */
+	uint64_t chunks; /* that loss is the mean of */
 };
 
 void sdr_estimate_rtt(struct sdr_estimate *e, uint64_t sample_ns);

@@ -346,7 +346,9 @@ bool sdr_rel_progress(struct sdr_rel *rel)
 			any |= sdr_reader_progress(rel, r);
 	}
 	for (uint32_t i = 0; i < rel->attr.writes; i++) {
-		struct sdr_writer *w = sdr_writer_of(rel, i + rel->turn);
+		/* The slot that the next Write will have is that of the oldest one. */
+		struct sdr_writer *w =
+			sdr_writer_of(rel, i + (rel->attr.in_order ? rel->next_send : rel->turn));
 
 		if (w->req.used && !w->req.over)
 			any |= sdr_writer_progress(rel, w, tick);

@@ -33,6 +33,7 @@ struct sdr_writer {
 	uint32_t encoded;	/* submessages */
 	struct sdr_range range; /* the range that is being sent */
 	uint32_t at;		/* the next packet, from the range's first */
+	uint32_t decoded;	/* chunks that the receiver's code restored, as DONE says */
 };
 
 /* A receiver's end. */
@@ -58,6 +59,7 @@ struct sdr_rel {
 	struct {
 		uint64_t write; /* + 1 */
 		int status;
+		uint32_t decoded;
 	} results[SDR_RESULTS];
 };
 

@@ -7,6 +7,7 @@
 #define RATE_GUESS_BPS 1e9	  /* where no rate is told: only timers hang on it */
 #define SLACK_NS       5000000ull /* delay by two programs on busy cores */
 #define TAIL_RTTS      1.25
+#define SHORT_RTTS     16 /* a Write that leaves in a 16th of a round trip is short */
 
 static uint64_t rtt_of(const struct sdr_rel *rel)
 {
@@ -30,6 +31,9 @@ static int choose(struct sdr_rel *rel, uint64_t bytes, struct sdr_plan *plan)
 	struct sdr_choice choice;
 	int err;
 
+	/* A chunk more costs a short Write no time, and a lost one a round trip. */
+	if (plan->chunks * plan->inject_ns < plan->rtt_ns / SHORT_RTTS && most < 2)
+		most = 2;
 	e.srtt_ns = rtt_of(rel);
 	if (e.loss <= 0)
 		e.loss = 1e-3; /* nothing is known: parity is cheap */

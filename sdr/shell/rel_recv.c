@@ -6,7 +6,7 @@
 
 /* ---- what is said ---------------------------------------------------------------------------- */
 
-static void say_done(struct sdr_rel *rel, uint64_t write, int status)
+static void say_done(struct sdr_rel *rel, uint64_t write, int status, uint32_t decoded)
 {
 	static _Thread_local struct sdr_ctrl c;
 
@@ -14,6 +14,7 @@ static void say_done(struct sdr_rel *rel, uint64_t write, int status)
 	c.head.type = SDR_CTRL_DONE;
 	c.n = write;
 	c.status = status;
+	c.count = decoded;
 	sdr_say_ctrl(rel->qp, &c);
 }
 
@@ -71,7 +72,7 @@ static void act(struct sdr_rel *rel, struct sdr_reader *r, const struct sdr_rel_
 
 	switch (a->say) {
 	case SDR_SAY_ACK: say_ack(rel, r, a); break;
-	case SDR_SAY_DONE: say_done(rel, r->req.write, a->status); break;
+	case SDR_SAY_DONE: say_done(rel, r->req.write, a->status, r->rx.decoded); break;
 	case SDR_SAY_DECODE: err = decode(rel, r, a->n); break;
 	case SDR_SAY_OFFER:
 	case SDR_SAY_PROBE: break;
@@ -126,6 +127,7 @@ static void finish(struct sdr_rel *rel, struct sdr_reader *r)
 	r->req.over = true;
 	rel->results[i].write = r->req.write + 1;
 	rel->results[i].status = r->req.status;
+	rel->results[i].decoded = r->rx.decoded;
 	rel->qp->counts.decoded += r->rx.decoded;
 	rel->qp->counts.writes += done;
 	rel->qp->counts.failed += !done;
@@ -199,7 +201,7 @@ void sdr_reader_hear(struct sdr_rel *rel, const struct sdr_ctrl *c)
 	uint64_t i = c->n % SDR_RESULTS;
 
 	if (rel->results[i].write == c->n + 1) {
-		say_done(rel, c->n, rel->results[i].status);
+		say_done(rel, c->n, rel->results[i].status, rel->results[i].decoded);
 		return;
 	}
 	if (!r->req.used || r->req.write != c->n)

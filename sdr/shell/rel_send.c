@@ -140,9 +140,9 @@ static void learn(struct sdr_rel *rel, const struct sdr_writer *w)
 	c->chunks_sent += t->sent;
 	c->resent += t->resent;
 	if (t->state == SDR_TX_DONE) {
-		/* chunks that a code made good were never asked for: nobody knows them */
-		sdr_estimate_loss(&rel->qp->estimate,
-				  t->plan.coded_from ? t->plan.coded_from : t->sent, t->resent);
+		/* What a code made good was never asked for: the receiver tells of it. */
+		sdr_estimate_loss(&rel->qp->estimate, t->plan.chunks + t->resent,
+				  t->resent + w->decoded);
 		c->writes++;
 	} else {
 		c->failed++;
@@ -192,6 +192,8 @@ bool sdr_writer_progress(struct sdr_rel *rel, struct sdr_writer *w, bool tick)
 	if (w->req.n_posted < 2 && w->tx.state == SDR_TX_WAITING)
 		post_messages(rel, w);
 	any = inject(rel, w);
+	while (rel->attr.in_order && inject(rel, w))
+		; /* until the line or its queues are full, or all has left */
 	if (tick) {
 		sdr_tx_tick(&w->tx, rel->qp->now, &a);
 		for (uint32_t i = 0; i < a.n; i++)
@@ -233,8 +235,8 @@ void sdr_writer_hear(struct sdr_rel *rel, const struct sdr_ctrl *c)
 		return;
 	if (c->head.type == SDR_CTRL_ACK)
 		sdr_tx_ack(&w->tx, &c->ack, rel->qp->now);
-	else if (c->head.type == SDR_CTRL_DONE)
-		sdr_tx_done(&w->tx, c->n, c->status);
+	else if (c->head.type == SDR_CTRL_DONE && sdr_tx_done(&w->tx, c->n, c->status))
+		w->decoded = c->count < w->tx.plan.chunks ? c->count : w->tx.plan.chunks;
 }
 
 SDR_API int sdr_rel_posted(const struct sdr_rel *rel, uint64_t ahead, struct sdr_rel_posted *posted)
@@ -284,7 +286,7 @@ SDR_API int sdr_rel_write(struct sdr_rel *rel, struct sdr_mr *mr, const void *ad
 				       .addr = (uintptr_t)w->code,
 				       .length = (uint64_t)plan.parity * sdr_chunk_bytes(rel->qp),
 				       .mr = w->code_mr };
-	w->encoded = w->at = w->range.count = 0;
+	w->encoded = w->at = w->range.count = w->decoded = 0;
 	w->req = (struct sdr_req){ .rel = rel,
 				   .send = true,
 				   .used = true,

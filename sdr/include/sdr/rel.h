@@ -41,6 +41,11 @@ struct sdr_rel_attr {
 	/* time by which packets overtake each other; an eighth of a round trip */
 	uint64_t reorder_ns;
 	double max_sent; /* auto: the most bytes sent for one byte of data; 1.3 */
+	/*
+	 * 1: the oldest open Write leaves first, so that each is over as soon as can be; 0: all open
+	 * Writes take turns
+	 */
+	uint8_t in_order;
 };
 
 struct sdr_result {
