@@ -47,11 +47,14 @@ bool plug_nets_read(const char *text, struct plug_far *far)
 	size_t n;
 
 	far->n_nets = 0;
-	for (; *text; text += n + (text[n] == ',')) {
+	while (*text) {
 		n = strcspn(text, ",");
 		if (far->n_nets == PLUG_NETS_MAX || !net_read(text, n, &far->nets[far->n_nets]))
 			return false;
 		far->n_nets++;
+		text += n;
+		if (*text && !*++text)
+			return false; /* a comma that nothing follows */
 	}
 	return true;
 }

@@ -63,6 +63,7 @@ static int make_rel(struct plug_path *p, const struct plug_settings *s,
 				     .timeout_ns = s->timeout_ns,
 				     .receive_timeout_ns = UINT64_MAX,
 				     .max_parity = terms->max_parity,
+				     .in_order = 1,
 				     .rtt_ns = s->rtt_ns };
 
 	p->rel = sdr_rel_create(p->qp, &attr);

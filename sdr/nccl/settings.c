@@ -133,7 +133,9 @@ static int read_gid_index(int *index)
 	uint64_t got = 0;
 	int err;
 
-	if (!getenv("NCCL_SDR_GID_INDEX"))
+	const char *text = getenv("NCCL_SDR_GID_INDEX");
+
+	if (!text || !*text)
 		return 0;
 	err = read_number("NCCL_SDR_GID_INDEX", "number", 0, 255, &got);
 	if (!err)

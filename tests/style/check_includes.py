@@ -149,6 +149,8 @@ RULES = [
     {"module": "sdr/tools/rc.c", "files": ["sdr/tools/rc.c"],  # what SDR is compared with: plain verbs
      "may": ["OWN", "sdr/include/sdr/*"],
      "never": ["shiftlib/*", "providers/*", "simnic/*"] + SDR_INSIDE + DIRECT_VERBS + STORES},
+    {"module": "sdr/nccl", "files": ["sdr/nccl/*"], "may": ["OWN", "sdr/include/sdr/*"],
+     "never": ["shiftlib/*", "providers/*", "simnic/*", "kvclient/*"] + SDR_INSIDE + DIRECT_VERBS + STORES},
     {"module": "sdr/code", "files": ["sdr/code/*"], "may": ["OWN"],
      "system": PURE_C + ["stdlib.h", "isa-l.h"], "never": SDR_NEVER},
     {"module": "sdr/code without the library", "files": ["sdr/code/*"], "but": ["sdr/code/mds.c"],
