@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The devices that NCCL is shown. Each is one or more NICs, over which libsdr spreads the packets of
- * every message. The list is made once, and does not change.
+ * The devices that NCCL is shown. Each is one or more NICs, over which libsdr spreads the packets
+ * of every message. The list is made once, and does not change.
  */
 #ifndef SDR_NCCL_DEVICES_H
 #define SDR_NCCL_DEVICES_H

@@ -96,7 +96,7 @@ static uint64_t most(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* What both can; a packet's lifetime is the longer one, and each NIC of either end has a channel. */
+/* What both can; a packet's lifetime is the longer one, and each NIC has a channel. */
 static void agree(struct plug_terms *own, const struct plug_terms *other)
 {
 	own->max_message = least(own->max_message, other->max_message);

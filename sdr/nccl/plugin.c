@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * What NCCL finds in the library: a table of calls for each version of its interface. The versions
- * differ in how they begin and in what they ask of a device; the calls of a connection are the same.
+ * differ in how they begin and in what they ask of a device; the calls of a connection are the
+ * same.
  */
 #include "log.h"
 #include "meet.h"

@@ -42,7 +42,7 @@ struct sdr_rel_attr {
 	uint64_t reorder_ns;
 	double max_sent; /* auto: the most bytes sent for one byte of data; 1.3 */
 	/*
-	 * 1: the oldest open Write leaves first, so that each is over as soon as can be; 0: all open
+	 * 1: the oldest open Write leaves first, and each is over as soon as can be; 0: all open
 	 * Writes take turns
 	 */
 	uint8_t in_order;
