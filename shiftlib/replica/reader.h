@@ -28,7 +28,7 @@ struct sh_reader_kind {
 	uint32_t batch; /* requests at a time */
 	uint8_t reads;	/* READs that are on their way at most */
 	int access;	/* IBV_ACCESS_*, of the queue pair */
-	bool alone; /* where the PD has no shadow, it gets a PD of its own, and reads other memory */
+	bool alone; /* without a shadow of the PD it gets one of its own, and reads other memory */
 	/* A job begins or ends that holds the owner. */
 	void (*hold)(void *owner, uint8_t path, bool begin) SH_LOCKED;
 	/* The reader is ready, or could not be made: NONE. May be NULL. */

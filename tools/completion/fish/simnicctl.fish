@@ -66,6 +66,7 @@ complete -c simnicctl -n 'contains -- create (commandline -opc)[2]' -l card-port
 complete -c simnicctl -n 'contains -- create (commandline -opc)[2]' -l numa-nodes -x -d 'NUMA nodes of a host'
 complete -c simnicctl -n 'contains -- create (commandline -opc)[2]' -l netdev -x -d 'network interface of a NIC'
 complete -c simnicctl -n 'contains -- create (commandline -opc)[2]' -l joined -d 'rails reach each other'
+complete -c simnicctl -n 'contains -- create (commandline -opc)[2]' -l direct -d 'two hosts by cables, without switches'
 complete -c simnicctl -n 'contains -- create (commandline -opc)[2]' -l gpu-switch -x -d 'PCIe switches with GPUs'
 complete -c simnicctl -n 'contains -- create (commandline -opc)[2]' -l help -d 'show how it is used'
 complete -c simnicctl -n _simnicctl_first -a destroy -d 'end the fabric'
