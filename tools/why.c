@@ -199,6 +199,37 @@ static void why_nic_qps(struct why *why, const json_t *status, const char *nic)
 	}
 }
 
+/* A NIC that was drained, and that connections cannot leave: who takes it away ends them. */
+static void why_stays(struct why *why, const json_t *status, const json_t *nic)
+{
+	const char *reason = "", *name = ctl_text(nic, "name");
+	size_t i, n = 0;
+	json_t *qp;
+
+	if (!ctl_true(nic, "drained"))
+		return;
+	json_array_foreach(json_object_get(status, "qps"), i, qp)
+	{
+		if (strcmp(ctl_text(qp, "nic"), name) || !ctl_int(qp, "connection") ||
+		    !strcmp(ctl_text(qp, "level"), "protected"))
+			continue;
+		reason = n++ ? reason : ctl_text(qp, "why");
+	}
+	if (!n)
+		return;
+	printf("  %zu connection%s still on %s, and cannot leave it: %s. Do not take it away.\n", n,
+	       n == 1 ? " is" : "s are", name, *reason ? reason : "there is no other NIC");
+	why_todo_stays(&why->todo, reason);
+}
+
+static void why_all_stay(struct why *why, const json_t *status)
+{
+	json_t *nic;
+	size_t i;
+
+	json_array_foreach(json_object_get(status, "nics"), i, nic) why_stays(why, status, nic);
+}
+
 static void why_nic(const json_t *nic)
 {
 	static const char *const flags[] = { "port_down", "silent", "sick", "fatal", "drained" };
@@ -290,6 +321,7 @@ static void why_tell_nic(struct why *why, const json_t *status, const json_t *ev
 		why_head(why, status, why->nic);
 		why_events(why, events, NULL);
 		why_nic(nic);
+		why_stays(why, status, nic);
 		why_nic_qps(why, status, why->nic);
 		why_todo_print(&why->todo);
 	}
@@ -363,6 +395,7 @@ static void why_tell(struct why *why, json_t *status, const json_t *events)
 		why_head(why, status, "all connections");
 		why_events(why, events, NULL);
 		why_levels(why, status);
+		why_all_stay(why, status);
 		why_todo_print(&why->todo);
 	} else {
 		why_tell_qps(why, status, events);

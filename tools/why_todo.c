@@ -108,6 +108,14 @@ void why_todo_reason(struct why_todo *todo, const char *reason, bool stalled)
 		snprintf(todo->now, sizeof(todo->now), "%s", remedy);
 }
 
+void why_todo_stays(struct why_todo *todo, const char *reason)
+{
+	const char *remedy = why_remedy(reason);
+
+	snprintf(todo->stays, sizeof(todo->stays), "%s",
+		 remedy && *remedy ? remedy : "bring a backup NIC up, at both ends");
+}
+
 /* ---- told ----------------------------------------------------------------------------------- */
 
 static bool todo_has(const struct why_todo *todo, enum why_group group, const char *nic)
@@ -157,7 +165,8 @@ void why_todo_print(const struct why_todo *todo)
 {
 	unsigned told;
 
-	printf("  What to do: ");
+	printf("  What to do: %s%s", todo->stays,
+	       *todo->stays ? ", before the drained NIC is taken away; then " : "");
 	told = todo_print_open(todo);
 	if (!told && *todo->now) {
 		printf("%s", todo->now);

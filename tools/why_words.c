@@ -42,9 +42,10 @@ static const struct why_cause causes[] = {
 	  "see shiftctl status at the peer" },
 	{ "store", "",
 	  "check the key-value store: its address (SHIFT_KV), server, password and the way to it" },
-	{ "application", "the error is the program's own", "no NIC is at fault: see the program" },
+	{ "application", "the error is a program's own", "no NIC is at fault: see the program" },
 	{ "peer-application", "the error is a program's own, met at the other end",
-	  "no NIC is at fault: see the programs at both ends" },
+	  "no NIC is at fault: see this program first, whose request the other end refused, then "
+	  "that one" },
 	{ "packet-loss", "packets are lost or damaged", "check cable and transceiver" },
 	{ "slow-link", "the link carries less than it can",
 	  "check cable, transceiver, seat of the card" },
@@ -88,6 +89,9 @@ static const struct why_kind kinds[] = {
 static const struct why_reason {
 	const char *part, *todo;
 } reasons[] = {
+	{ "the peer's program asked for what this one does not allow",
+	  "no NIC is at fault: see the peer's program (keys, bounds, rights), then how large the "
+	  "receives of this one are" },
 	{ "the peer is silent on all paths",
 	  "look at the other host: its program may be stopped or gone, or all its links down" },
 	{ "nothing passes: no NIC is left", "bring a backup NIC up, at both ends" },

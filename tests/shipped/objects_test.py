@@ -25,6 +25,7 @@ NEEDED = {
     r"shift-exporter$": r"libmicrohttpd\.so\.12",
     r"libsimnic\.so$|simnicctl$": r"",
     r"libsdr\.so\.1": r"libibverbs\.so\.1|libmlx5\.so\.1|libisal\.so\.2",
+    r"libnccl-net-sdr\.so$": r"libsdr\.so\.1|libibverbs\.so\.1",
     r"sdr_perf$": r"libsdr\.so\.1|libibverbs\.so\.1",
 }
 # Libraries that a file may load or speak of: each stands in its text.

@@ -299,7 +299,8 @@ def drained_there(lab):
 
 @situation("a drain finds no other NIC: the backup's port is down",
            h0={"status": r"mlx5_1 +open, port down", "events": "drain", "log": r"drained by the operator",
-               "why": r"drained", "do": r"undrain|NIC"})
+               "why": r"still on mlx5_0, and cannot leave it: .*\. Do not take it away",
+               "do": r"check the backup NICs .* before the drained NIC is taken away; then shiftctl undrain"})
 def drain_refused(lab):
     ends = start(lab)
     lab.fault("port-down", "h0/mlx5_1")
