@@ -260,11 +260,9 @@ static void variables_of_job(void)
 		       mode.name);
 }
 
-static bool variables_found[SH_VARIABLE_OWNERS]; /* set before a device is open */
-
 static void variables_judge_all(void)
 {
-	bool *found = variables_found;
+	bool found[SH_VARIABLE_OWNERS] = { false };
 
 	dl_iterate_phdr(variables_look, found);
 	if (found[SH_VARIABLE_OF_UCX])
@@ -283,5 +281,8 @@ void sh_variables_judge(void)
 
 bool sh_variable_library_found(enum sh_variable_of of)
 {
-	return variables_found[of];
+	bool found[SH_VARIABLE_OWNERS] = { false };
+
+	dl_iterate_phdr(variables_look, found);
+	return found[of];
 }

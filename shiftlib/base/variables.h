@@ -53,7 +53,7 @@ size_t sh_variables_missing(enum sh_variable_of of, const char *home, char text[
  */
 void sh_variables_judge(void);
 
-/* True if that library was loaded when the process opened its first device. */
+/* True if that library is loaded now. Takes the loader's lock; none of SHIFT's may be held. */
 bool sh_variable_library_found(enum sh_variable_of of);
 
 /* True if a line of a file sets that variable, as the library reads it. */
