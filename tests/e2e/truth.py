@@ -5,7 +5,6 @@ situation, and reads the log, `shiftctl status`, `events` and the counters of bo
 
   truth.py --build DIR [CASE...]
 """
-import glob
 import json
 import os
 import re
@@ -267,12 +266,15 @@ def why(lab):
 
 
 def installed():
-    """The programs that the build installs, by what its files say."""
+    """The programs that the build installs, by what its files say; a build's folder may have others' files."""
     names = set()
-    for where in glob.glob(os.path.join(ROOT, "**", "CMakeLists.txt"), recursive=True):
-        with open(where, encoding="utf-8") as f:
-            found = re.findall(r"install\(TARGETS ([\w -]+) RUNTIME", f.read())
-        names.update(name for names in found for name in names.split())
+    for folder, folders, files in os.walk(ROOT):
+        if "CMakeCache.txt" in files:
+            folders.clear()
+        elif "CMakeLists.txt" in files:
+            with open(os.path.join(folder, "CMakeLists.txt"), encoding="utf-8") as f:
+                found = re.findall(r"install\(TARGETS ([\w -]+) RUNTIME", f.read())
+            names.update(name for names in found for name in names.split())
     return sorted(names)
 
 
