@@ -142,7 +142,7 @@ static void status_fill(struct status_qp *out, struct sh_qp *qp) SH_LOCKED
 		.atomics_why = sh_home_why(qp),
 		.atomics_alone = sh_home_alone(qp),
 	};
-	if (core->move == SC_MOVE_ENDED || !sh_paths_held(qp, &out->held))
+	if (!sh_paths_held(qp, &out->held))
 		out->held.nic = NULL;
 	out->log = sh_wqe_log_state(qp, &out->log_why);
 	out->stall = sh_stall_of(qp, &out->stalled_ns);

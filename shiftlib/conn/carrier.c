@@ -161,8 +161,8 @@ bool sh_carrier_unseen(const struct sh_qp *qp, const struct sh_carrier *carrier)
 /* A shadow that is no smaller overran as the program's own would have. */
 static bool cq_outran(const struct sh_cq *own, const struct sh_shadow_cq *shadow)
 {
-	return shadow ? shadow->overrun && shadow->cq && shadow->cq->cqe >= own->cq->cqe
-		      : own->overrun;
+	return cq_overran(own, shadow) &&
+	       (!shadow || (shadow->cq && shadow->cq->cqe >= own->cq->cqe));
 }
 
 static bool carrier_outran(const struct sh_qp *qp, const struct sh_carrier *carrier)

@@ -146,7 +146,8 @@ bool sh_paths_held(const struct sh_qp *qp, struct sh_held_path *held)
 		   drained = qp->paths.drained | peer->drained | qp->core.paths.drained;
 	uint8_t waits = up & (uint8_t)~drained & (uint8_t) ~(qp->paths.steady & peer->steady);
 
-	if (!qp->conn_id || !qp->peer || !qp->core.peer.masks_known)
+	if (!qp->conn_id || !qp->peer || !qp->core.peer.masks_known ||
+	    qp->core.move == SC_MOVE_ENDED)
 		return false;
 	for (k = 0; k < qp->paths.n; k++) {
 		if (!(waits >> k & 1) || !qp->paths.routes[k] ||

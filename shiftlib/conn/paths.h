@@ -42,7 +42,10 @@ struct sh_held_path {
 	uint64_t left_ns; /* rest of the hold-down; 0: the peer's, which this end does not know */
 };
 
-/* False: there is no such path, or a drain or a fault keeps the connection where it is. */
+/*
+ * False: there is no such path, a drain or a fault keeps the connection where it is, or nothing
+ * moves any more.
+ */
 bool sh_paths_held(const struct sh_qp *qp, struct sh_held_path *held) SH_LOCKED;
 
 #endif

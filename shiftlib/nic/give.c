@@ -87,18 +87,24 @@ static void give_wake_done(struct sh_job *job)
 
 	sh_lock();
 	nic->asked = false;
-	if (task->ret || job->canceled) {
-		sh_nic_give_again(nic);
-	} else {
-		nic->yield.closed = false;
+	if (!task->ret && !job->canceled)
 		sh_log(SH_LOG_INFO, "%s: SHIFT's control QP there has its memory again", nic->name);
-		sh_nic_ask(nic); /* events of the port in the meantime are not known */
-		sh_news_nic_healed(nic);
-	}
+	sh_nic_control_woken(nic, !task->ret && !job->canceled);
 	sh_job_end(&nic->busy);
 	sh_kick();
 	sh_unlock();
 	free(task);
+}
+
+void sh_nic_control_woken(struct sh_nic *nic, bool awake)
+{
+	nic->yield.closed = !awake;
+	if (!awake) {
+		sh_nic_give_again(nic);
+		return;
+	}
+	sh_nic_ask(nic); /* events of the port in the meantime are not known */
+	sh_news_nic_healed(nic);
 }
 
 void sh_nic_give_again(struct sh_nic *nic)

@@ -58,6 +58,8 @@ void sh_nic_going_poll(struct sh_nic *nic) SH_LOCKED;
  */
 bool sh_nic_give_poll(struct sh_nic *nic) SH_LOCKED;
 void sh_nic_give_again(struct sh_nic *nic) SH_LOCKED;
+/* A control queue pair that rested is awake, or rests on and is woken later. */
+void sh_nic_control_woken(struct sh_nic *nic, bool awake) SH_LOCKED;
 
 /* partition.c: the port's table has changed. */
 void sh_nic_pkeys_ask(struct sh_nic *nic) SH_LOCKED;

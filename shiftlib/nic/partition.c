@@ -47,13 +47,7 @@ static void own_done(struct sh_job *job)
 
 	sh_lock();
 	nic->asked = false;
-	if (task->ret || job->canceled) {
-		nic->yield.closed = true; /* as a control QP that rests, it is woken later */
-		sh_nic_give_again(nic);
-	} else {
-		sh_nic_ask(nic); /* events of the port in the meantime are not known */
-		sh_news_nic_healed(nic);
-	}
+	sh_nic_control_woken(nic, !task->ret && !job->canceled);
 	sh_job_end(&nic->busy);
 	sh_kick();
 	sh_unlock();

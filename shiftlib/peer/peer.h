@@ -46,6 +46,12 @@ struct sh_peer_path {
 	struct list_node out_link; /* place in sh_peers.outs while there are messages */
 };
 
+/* True if the peer answers over it. One ping that is on its way says nothing. NULL: no path. */
+static inline bool sh_peer_path_answers(const struct sh_peer_path *path)
+{
+	return path && !sh_path_dark_since(&path->health);
+}
+
 /* A NIC of a peer, as told by the KV or the peer itself. */
 struct sh_peer_nic {
 	uint8_t number;

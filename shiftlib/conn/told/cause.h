@@ -11,8 +11,8 @@
 struct sh_qp;
 
 enum sh_event_cause sh_cause_of(const struct sh_qp *qp, enum sc_reason reason) SH_LOCKED;
-/* Returns a constant clause about an error that was passed on: who has to correct what. */
 extern const char sh_cause_outran[], sh_cause_peer_outran[]; /* clauses for people */
+/* Returns a constant clause about an error that was passed on: who has to correct what. */
 const char *sh_cause_passed(enum ibv_wc_status status);
 
 #endif

@@ -344,20 +344,28 @@ static void incident_blame_program(struct sh_event *event, const struct sh_qp *q
 	}
 }
 
+/* Counts the connection, which tells of one end, among those that ended so. */
+static struct incident *incident_ends(struct sh_qp *qp, const struct sh_event *event,
+				      uint64_t now) SH_LOCKED
+{
+	struct incident *incident = incident_failing(event);
+
+	qp->incident.ended = true;
+	incident->event.qps++;
+	incident_touched(incident, now);
+	return incident;
+}
+
 void sh_incident_overran(struct sh_qp *qp)
 {
-	struct incident *incident;
 	struct sh_event event;
 
 	if (qp->incident.ended)
 		return;
-	qp->incident.ended = true;
 	incident_describe(&event, qp, SH_EVENT_ENDED, SH_CAUSE_APPLICATION);
 	event.why = sh_cause_outran;
 	event.decided_ns = sh_now_ns();
-	incident = incident_failing(&event);
-	incident->event.qps++;
-	incident_touched(incident, event.decided_ns);
+	(void)incident_ends(qp, &event, event.decided_ns);
 }
 
 static void incident_failed(struct sh_qp *qp, enum sc_reason reason, uint32_t unknown) SH_LOCKED
@@ -378,12 +386,9 @@ static void incident_failed(struct sh_qp *qp, enum sc_reason reason, uint32_t un
 	if (reason == SC_REASON_APPLICATION || qp->incident.ended)
 		return;
 	incident_blame_program(&event, qp, reason);
-	qp->incident.ended = true;
-	incident = incident_failing(&event);
-	incident->event.qps++;
+	incident = incident_ends(qp, &event, now);
 	incident->event.unknown += unknown;
 	incident->event.switch_ns = now - incident->event.decided_ns;
-	incident_touched(incident, now);
 }
 
 static enum sh_event_cause incident_cause_lost(const struct sh_qp *qp,
@@ -405,7 +410,6 @@ static void incident_passed(struct sh_qp *qp, enum ibv_wc_status status) SH_LOCK
 	bool closed = lost && qp->core.move == SC_MOVE_ENDED && !qp->core.failed &&
 		      qp->core.reason == SC_REASON_PEER_CLOSED;
 	enum sh_event_cause cause = SH_CAUSE_APPLICATION;
-	struct incident *incident;
 	struct sh_event event;
 
 	if (qp->incident.ended || (lost && qp->core.move == SC_MOVE_ENDED && !closed))
@@ -414,16 +418,13 @@ static void incident_passed(struct sh_qp *qp, enum ibv_wc_status status) SH_LOCK
 		cause = SH_CAUSE_PEER_CLOSED;
 	else if (lost)
 		cause = incident_cause_lost(qp, status);
-	qp->incident.ended = true;
 	incident_describe(&event, qp,
 			  lost && !closed && qp->core.peer.introduced ? SH_EVENT_FAILED
 								      : SH_EVENT_ENDED,
 			  cause);
 	event.why = closed ? sc_reason_text(SC_REASON_PEER_CLOSED) : sh_cause_passed(status);
 	event.decided_ns = sh_now_ns();
-	incident = incident_failing(&event);
-	incident->event.qps++;
-	incident_touched(incident, sh_now_ns());
+	(void)incident_ends(qp, &event, event.decided_ns);
 	sh_log(SH_LOG_INFO, "QP 0x%06x: its error is passed on to the program (status %d): %s",
 	       qp->qp->qp_num, (int)status, event.why);
 }

@@ -4,7 +4,6 @@
 #include "shiftlib/base/list.h"
 #include "shiftlib/base/log.h"
 #include "shiftlib/conn/watch/blame.h"
-#include "shiftlib/core/path_health.h"
 #include "shiftlib/news.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/peer.h"
@@ -30,7 +29,7 @@ static void blame_count_peer(struct blame_count *count, const struct sh_peer *pe
 
 	for (i = 0; i < peer->n_paths; i++) {
 		const struct sh_peer_path *path = peer->paths[i];
-		bool answers = !sh_path_dark_since(&path->health);
+		bool answers = sh_peer_path_answers(path);
 
 		used |= path->nic == nic;
 		over |= path->nic == nic && answers;
@@ -58,7 +57,7 @@ static bool blame_answers(const struct sh_peer *peer)
 	uint32_t i;
 
 	for (i = 0; i < peer->n_paths; i++)
-		if (!sh_path_dark_since(&peer->paths[i]->health))
+		if (sh_peer_path_answers(peer->paths[i]))
 			return true;
 	return false;
 }

@@ -12,7 +12,6 @@
 #include "shiftlib/conn/watch/stall.h"
 #include "shiftlib/control/control_qp.h"
 #include "shiftlib/core/core.h"
-#include "shiftlib/core/path_health.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/peer.h"
 
@@ -53,12 +52,6 @@ static const struct sh_stall_why stall_held = {
 			      "or its priority is paused (PFC)"
 };
 
-/* One ping that is on its way says nothing. */
-static bool stall_answers(const struct sh_peer_path *path)
-{
-	return path && !sh_path_dark_since(&path->health);
-}
-
 static bool stall_is_dark(const struct sh_qp *qp)
 {
 	uint32_t k;
@@ -66,7 +59,7 @@ static bool stall_is_dark(const struct sh_qp *qp)
 	if (qp->peer->dark_at)
 		return true;
 	for (k = 0; k < qp->paths.n; k++)
-		if (stall_answers(qp->paths.routes[k]))
+		if (sh_peer_path_answers(qp->paths.routes[k]))
 			return false;
 	return true;
 }
@@ -103,7 +96,7 @@ static const struct sh_stall_why *stall_working(const struct sh_qp *qp, uint64_t
 		return sh_nic_up(qp->active->nic) ? &stall_dark : &stall_no_nic;
 	if (qp->core.stay.phase != SC_STAY_NONE && qp->core.stay.phase != SC_STAY_OVER)
 		return &stall_flap;
-	return stall_answers(qp->paths.routes[qp->active->path]) ? &stall_held : &stall_path;
+	return sh_peer_path_answers(qp->paths.routes[qp->active->path]) ? &stall_held : &stall_path;
 }
 
 const struct sh_stall_why *sh_stall_of(const struct sh_qp *qp, uint64_t *since)
