@@ -216,14 +216,20 @@ static int say_hello(struct plug_meet *m, const struct plug_settings *s,
 	return plug_link_put(&m->link, PLUG_HELLO, bytes, sizeof(bytes));
 }
 
+/* Says what is left to say, and takes what the other end has said. */
+static int hear(struct plug_meet *m, struct plug_frame *frame)
+{
+	int err = plug_link_flush(&m->link);
+
+	return err ? err : plug_link_get(&m->link, frame);
+}
+
 static int hear_terms(struct plug_meet *m, const struct plug_settings *s,
 		      const struct plug_device *d)
 {
 	static _Thread_local struct plug_frame frame;
-	int err = plug_link_flush(&m->link);
+	int err = hear(m, &frame);
 
-	if (!err)
-		err = plug_link_get(&m->link, &frame);
 	if (err)
 		return err;
 	if (frame.type != PLUG_TERMS || !terms_get(&frame, m->nonce, &m->terms))
@@ -334,10 +340,8 @@ static int hear_hello(struct plug_listener *l)
 static int hear_info(struct plug_meet *m)
 {
 	static _Thread_local struct plug_frame frame;
-	int err = plug_link_flush(&m->link);
+	int err = hear(m, &frame);
 
-	if (!err)
-		err = plug_link_get(&m->link, &frame);
 	if (err)
 		return err;
 	return frame.type == PLUG_INFO ? info_take(m, &frame, 0) : -EPROTO;

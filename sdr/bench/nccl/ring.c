@@ -10,6 +10,7 @@
  * Prints a line of JSON: the seconds of each all-reduce.
  */
 #include "sdr/nccl/interface.h"
+#include "sdr/tests/e2e/nccl/handle.h"
 
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -78,46 +79,14 @@ static double now_s(void)
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-static void handle_name(char *name, size_t size, uint32_t of, const char *end)
-{
-	snprintf(name, size, "%s/handle-%u%s", dir, of, end);
-}
-
-static void handle_write(const uint8_t *handle)
-{
-	char name[512], temporary[520];
-	FILE *file;
-
-	handle_name(name, sizeof(name), site, "");
-	handle_name(temporary, sizeof(temporary), site, ".new");
-	file = fopen(temporary, "w");
-	if (!file || fwrite(handle, NCCL_HANDLE_MAX, 1, file) != 1 || fclose(file) ||
-	    rename(temporary, name))
-		fail("cannot write a handle", site);
-}
-
-static void handle_read(uint8_t *handle)
-{
-	const struct timespec nap = { .tv_nsec = 1000000 };
-	char name[512];
-	FILE *file;
-
-	handle_name(name, sizeof(name), 1 - site, "");
-	while (!(file = fopen(name, "r")))
-		nanosleep(&nap, NULL);
-	if (fread(handle, NCCL_HANDLE_MAX, 1, file) != 1)
-		fail("cannot read a handle", site);
-	fclose(file);
-}
-
 static void connect_sites(void)
 {
 	_Alignas(16) uint8_t own[NCCL_HANDLE_MAX], other[NCCL_HANDLE_MAX];
 	void *listener;
 
 	must(net->listen(context, 0, own, &listener), "listen");
-	handle_write(own);
-	handle_read(other);
+	if (!handle_give(dir, site, own) || !handle_take(dir, 1 - site, other))
+		fail("cannot write or read a handle", site);
 	while (!out.comm || !in.comm) {
 		if (!out.comm)
 			must(net->connect(context, 0, other, &out.comm, NULL), "connect");

@@ -10,6 +10,7 @@
  * 2: wrong options; 3: an end hangs; 4: the plugin has said that a request failed.
  */
 #include "sdr/nccl/interface.h"
+#include "sdr/tests/e2e/nccl/handle.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -171,36 +172,16 @@ static void check(const uint8_t *at, size_t size, size_t room, uint64_t comm, ui
 
 /* ---- handles --------------------------------------------------------------------------------- */
 
-static void path_of(char *path, size_t size, uint64_t comm, const char *end)
-{
-	snprintf(path, size, "%s/handle-%llu%s", opt.dir, (unsigned long long)comm, end);
-}
-
 static void handle_write(uint64_t comm, const uint8_t *handle)
 {
-	char name[512], temporary[520];
-	FILE *file;
-
-	path_of(name, sizeof(name), comm, "");
-	path_of(temporary, sizeof(temporary), comm, ".new");
-	file = fopen(temporary, "w");
-	if (!file || fwrite(handle, NCCL_HANDLE_MAX, 1, file) != 1 || fclose(file) ||
-	    rename(temporary, name))
+	if (!handle_give(opt.dir, comm, handle))
 		wrong("cannot write a handle", comm, 0);
 }
 
 static void handle_read(uint64_t comm, uint8_t *handle)
 {
-	const struct timespec nap = { .tv_nsec = 2000000 };
-	char name[512];
-	FILE *file;
-
-	path_of(name, sizeof(name), comm, "");
-	while (!(file = fopen(name, "r")))
-		nanosleep(&nap, NULL);
-	if (fread(handle, NCCL_HANDLE_MAX, 1, file) != 1)
+	if (!handle_take(opt.dir, comm, handle))
 		wrong("cannot read a handle", comm, 0);
-	fclose(file);
 }
 
 /* ---- a connection ---------------------------------------------------------------------------- */
