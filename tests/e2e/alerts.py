@@ -12,9 +12,8 @@ import os
 import random
 import signal
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
-from shiftlab.lab import draw_seed, run_case, wait_for
+from shiftlab.lab import draw_seed, run_case, run_cases, wait_for
 from shiftlab.outputs import Outputs
 from shiftlab.perftest import Failed
 from shiftlab.truth import Ends
@@ -159,10 +158,7 @@ def main():
     def passes(case):
         kind, seed = case
         return run_case(args.build, f"--kind {kind} --seed {seed}", lambda lab: KINDS[kind](lab, seed), **FABRIC)
-    with ThreadPoolExecutor(TOGETHER) as pool:
-        done = list(pool.map(passes, todo))
-    print(f"{sum(done)} passed, {len(done) - sum(done)} failed")
-    return 0 if all(done) else 1
+    return run_cases(todo, passes, TOGETHER)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from shiftlab.lab import draw, draw_seed, run_case, wait_for
+from shiftlab.lab import draw, draw_seed, run_case, run_cases, wait_for
 from shiftlab.outputs import KINDS, Outputs
 from shiftlab.perftest import Failed
 from shiftlab.situations import SITUATIONS
@@ -125,10 +125,7 @@ def main():
     def passes(name):
         s = SITUATIONS[name]
         return run_case(args.build, name, lambda lab: run(lab, s, where.get(name)), **s.fabric)
-    with ThreadPoolExecutor(TOGETHER) as pool:
-        done = list(pool.map(passes, names))
-    print(f"{sum(done)} passed, {len(done) - sum(done)} failed")
-    return 0 if all(done) else 1
+    return run_cases(names, passes, TOGETHER)
 
 
 if __name__ == "__main__":

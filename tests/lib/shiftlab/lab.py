@@ -488,8 +488,13 @@ def cases_main(names, run, seeded=False, few=None, together=1, of_case=lambda na
         own, name = case
         return run_case(args.build, name + "".join(f" --seed {seed}" for seed in own.values()),
                         lambda lab: run(lab, name), **fabric, **own, **of_case(name))
+    return run_cases([(own, name) for own in rounds for name in chosen], passes, together)
+
+
+def run_cases(cases, passes, together=1):
+    """All that passes(case) is true of, so many at a time; the closing line. The exit status."""
     with concurrent.futures.ThreadPoolExecutor(together) as pool:
-        done = list((pool.map if together > 1 else map)(passes, [(own, name) for own in rounds for name in chosen]))
+        done = list((pool.map if together > 1 else map)(passes, cases))
     print(f"{sum(done)} passed, {len(done) - sum(done)} failed")
     return 0 if all(done) else 1
 
