@@ -346,10 +346,11 @@ class Lab:
         done = _run([os.path.join(self.out, "bin", "shiftctl")] + [str(a) for a in args], env)
         return done.stdout + done.stderr
 
-    def connections(self, host):
-        """The RC queue pairs of a host's programs that are connected, as SHIFT sees them."""
+    def connections(self, host, of=None):
+        """The RC queue pairs of a host's programs, or of some, that are connected, as SHIFT sees them."""
         status = json.loads(self.shiftctl(host, "status", "--json", check=False))
-        return [q for p in status["processes"] for q in p.get("qps", [])
+        pids = {p.pid for p in of or ()}
+        return [q for p in status["processes"] if of is None or p["pid"] in pids for q in p.get("qps", [])
                 if q["type"] == "RC" and q["why"] != "not connected yet"]
 
     def run_dir(self, host):

@@ -38,7 +38,7 @@ class Ends:
 
     def await_protected(self, host, n):
         wait_for(f"{n} protected connections on {host}", lambda: sum(
-            q["level"] == "protected" for q in self.lab.connections(host)) >= n, 60)
+            q["level"] == "protected" for q in self.lab.connections(host, of=self.both)) >= n, 60)
 
     def said(self, p, word, n=1):
         """The n-th line that begins with this word."""
