@@ -245,7 +245,7 @@ static int not_a_nic(const struct sockaddr_storage *address)
 	if (fd < 0)
 		return -EADDRNOTAVAIL;
 	ret = bind(fd, (struct sockaddr *)&any_port, sn_cm_sockaddr_size(address));
-	sn_fd_close(fd);
+	sn_fd_close_own(fd);
 	return ret ? -EADDRNOTAVAIL : -ENODEV;
 }
 

@@ -28,9 +28,9 @@ static int pair_make(struct sn_cm_file *file)
 	if (file->app_dup >= 0 && !getsockopt(pair[0], SOL_SOCKET, SO_COOKIE, &file->cookie, &size))
 		return 0;
 	if (file->app_dup >= 0)
-		sn_fd_close(file->app_dup);
-	sn_fd_close(pair[0]);
-	sn_fd_close(pair[1]);
+		sn_fd_close_own(file->app_dup);
+	sn_fd_close_own(pair[0]);
+	sn_fd_close_own(pair[1]);
 	return -EMFILE;
 }
 
@@ -51,8 +51,8 @@ int sn_cm_file_make(struct sn_cm_file **out)
 
 void sn_cm_file_free(struct sn_cm_file *file)
 {
-	sn_fd_close(file->app_dup);
-	sn_fd_close(file->dev_fd);
+	sn_fd_close_own(file->app_dup);
+	sn_fd_close_own(file->dev_fd);
 	sn_cm_pool_put(&file_pool, file);
 }
 

@@ -37,7 +37,7 @@ static char stat_read(const char *path, unsigned long long *start)
 	if (fd < 0)
 		return 'X';
 	n = read(fd, buf, sizeof(buf) - 1);
-	sn_fd_close(fd);
+	sn_fd_close_own(fd);
 	if (n <= 0)
 		return 'X';
 	buf[n] = '\0';

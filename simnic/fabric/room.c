@@ -29,7 +29,7 @@ int sn_room_take(const struct sn_fabric *fabric, const void *at, size_t bytes)
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -errno;
 	err = sn_room_take_fd(fd, offset, bytes);
-	sn_fd_close(fd);
+	sn_fd_close_own(fd);
 	return err;
 }
 

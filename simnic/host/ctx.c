@@ -17,6 +17,7 @@
 #include "simnic/device/device.h"
 #include "simnic/fabric/check.h"
 #include "simnic/fabric/fabric.h"
+#include "simnic/fabric/fd.h"
 #include "simnic/host/ctx.h"
 #include "simnic/host/event_file.h"
 #include "simnic/host/last_close.h"
@@ -154,7 +155,7 @@ static int uar_file(unsigned int minor)
 	fd = memfd_create(sn_path_map(node, mapped, sizeof(mapped)), MFD_CLOEXEC);
 
 	if (fd >= 0 && ftruncate(fd, pages * sn_page())) {
-		sn_real()->close(fd);
+		sn_fd_close_own(fd);
 		return -1;
 	}
 	return fd;
@@ -214,7 +215,7 @@ int sn_ctx_open(unsigned int minor)
 	if (!err)
 		return ctx->fd;
 	if (ctx->fd >= 0)
-		sn_real()->close(ctx->fd);
+		sn_fd_close_own(ctx->fd);
 	free(ctx);
 	return err;
 }

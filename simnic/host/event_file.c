@@ -13,6 +13,7 @@
 
 #include "simnic/device/device.h"
 #include "simnic/fabric/check.h"
+#include "simnic/fabric/fd.h"
 #include "simnic/host/ctx.h"
 #include "simnic/host/event_file.h"
 #include "simnic/host/real.h"
@@ -28,8 +29,8 @@ static int pair_make(struct sn_event_file *file)
 		return -errno;
 	file->app_dup = sn_real()->fcntl(pair[0], F_DUPFD_CLOEXEC, 0);
 	if (file->app_dup < 0) {
-		sn_real()->close(pair[0]);
-		sn_real()->close(pair[1]);
+		sn_fd_close_own(pair[0]);
+		sn_fd_close_own(pair[1]);
 		return -EMFILE;
 	}
 	/* A full socket would lose events; where force is not allowed, the default must do. */
@@ -43,9 +44,9 @@ static int pair_make(struct sn_event_file *file)
 
 static void pair_close(struct sn_event_file *file)
 {
-	sn_real()->close(file->app_fd);
-	sn_real()->close(file->app_dup);
-	sn_real()->close(file->dev_fd);
+	sn_fd_close_own(file->app_fd);
+	sn_fd_close_own(file->app_dup);
+	sn_fd_close_own(file->dev_fd);
 }
 
 static int event_file_make(struct sn_ctx *ctx, bool async, struct sn_event_file **out)
@@ -71,8 +72,8 @@ static int event_file_make(struct sn_ctx *ctx, bool async, struct sn_event_file 
 
 static void event_file_free(struct sn_event_file *file)
 {
-	sn_real()->close(file->app_dup);
-	sn_real()->close(file->dev_fd);
+	sn_fd_close_own(file->app_dup);
+	sn_fd_close_own(file->dev_fd);
 	free(file->lost);
 	free(file);
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "simnic/cm/cm.h"
+#include "simnic/fabric/fd.h"
 #include "simnic/host/ctx.h"
 #include "simnic/host/path.h"
 #include "simnic/host/port_file.h"
@@ -102,7 +103,7 @@ EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
 	fd = open_at(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
 	file = fd < 0 ? NULL : fdopen(fd, mode);
 	if (fd >= 0 && !file)
-		sn_real()->close(fd);
+		sn_fd_close_own(fd);
 	return file;
 }
 TWIN(fopen) FILE *fopen64(const char *restrict path, const char *restrict mode);

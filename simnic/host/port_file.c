@@ -9,6 +9,7 @@
 
 #include "simnic/fabric/counters.h"
 #include "simnic/fabric/fabric.h"
+#include "simnic/fabric/fd.h"
 #include "simnic/host/ctx.h"
 #include "simnic/host/gate.h"
 #include "simnic/host/port_file.h"
@@ -72,7 +73,7 @@ static int with_value(uint64_t value)
 	int fd = memfd_create("counter", MFD_CLOEXEC);
 
 	if (fd >= 0 && (write(fd, text, (size_t)n) != n || lseek(fd, 0, SEEK_SET))) {
-		sn_real()->close(fd);
+		sn_fd_close_own(fd);
 		return -1;
 	}
 	return fd;
@@ -92,7 +93,7 @@ static const char *file_of_fd(int fd, char path[PORT_FILE_MAX], const struct sn_
 
 static int refused(int fd, int err)
 {
-	sn_real()->close(fd);
+	sn_fd_close_own(fd);
 	errno = -err;
 	return -1;
 }
@@ -115,6 +116,6 @@ int sn_port_file_opened(int fd)
 	errno = saved;
 	if (fresh < 0)
 		return fd;
-	sn_real()->close(fd);
+	sn_fd_close_own(fd);
 	return fresh;
 }
