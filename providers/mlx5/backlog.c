@@ -162,7 +162,8 @@ void ring_backlog_push(struct sp_cq *cq, struct sp_qp *qp, const struct ring_com
 	e->next = NULL;
 	*cq->last = e;
 	cq->last = &e->next;
-	cq->more = cq->slow = 1;
+	cq->more = 1;
+	cq->slow = true;
 	atomic_store_explicit(&cq->lone, NULL, memory_order_relaxed);
 	ring_backlog_event(cq, comp->status || (own & 2));
 }

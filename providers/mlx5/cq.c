@@ -261,7 +261,7 @@ void ring_cq_refresh_slow(struct sp_cq *cq)
 	}
 	cq->active = active ? active : &cq->ring;
 	cq->more = more || (cq->ex && cq->watched);
-	cq->slow = more || cq->ex || cq->watched;
+	cq->slow = more || cq->watched;
 	atomic_store_explicit(&cq->lone, more ? NULL : cq->active, memory_order_release);
 	if (cq->held && cq->active != before)
 		cq->owes = true;
@@ -387,7 +387,7 @@ RING_INLINE int poll_ring(struct sp_cq_ring *ring, int n, struct ibv_wc *wc)
 /* True if all completions lie in rings, and their slots may be given back. */
 static bool rings_only(const struct sp_cq *cq)
 {
-	return !cq->ex && !cq->first && !cq->failed_tx && !cq->failed_rx && !cq->foreign &&
+	return !cq->held && !cq->first && !cq->failed_tx && !cq->failed_rx && !cq->foreign &&
 	       !cq->late;
 }
 
@@ -442,7 +442,7 @@ int ring_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	if (ring_unlikely(!cq))
 		return ring_unknown_poll(ibv, n, wc);
 	sp_lock(&cq->lock);
-	if (ring_unlikely(cq->slow))
+	if (ring_unlikely(cq->long_way))
 		return poll_slow(cq, n, wc);
 	got = poll_ring(cq->active, n, wc);
 	sp_unlock(&cq->lock);

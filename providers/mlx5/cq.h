@@ -96,12 +96,17 @@ struct sp_cq {
 	struct sp_lock lock;
 	uint32_t more; /* true if others than the active ring may have completions; under lock */
 	const struct shift_provider *engine;
-	/* true if more, or if slots may be held: poll_cq takes the long way; under lock */
-	uint32_t slow;
+	union { /* under lock */
+		uint16_t long_way; /* not 0: poll_cq takes the long way */
+		struct {
+			bool slow; /* true if more, or if watched */
+			bool held; /* true between start_poll and end_poll: slots are not given
+				      back */
+		};
+	};
 	/* ring where all live carriers complete, unless `more`; under lock */
 	struct sp_cq_ring *active;
 	struct sp_cq_ring ring;
-	bool held; /* true between start_poll and end_poll: slots are not given back */
 	bool owes; /* true if end_poll has to give back slots of more than the active ring */
 	/* true if polls that find nothing ask whether the shell's threads get on; under lock */
 	bool watched;

@@ -241,6 +241,36 @@ static void drain_under_a_held_completion_owes(void **state)
 	ibv_end_poll(cq);
 }
 
+/*
+ * UCX makes its CQs by ibv_create_cq_ex and polls them by ibv_poll_cq: they take the short way,
+ * unless a completion is held.
+ */
+static void extended_queues_are_polled_the_short_way(void **state)
+{
+	struct ibv_poll_cq_attr attr = { 0 };
+	struct ibv_cq_ex *cq = &rig->scq.ex;
+	struct ibv_wc wc[4];
+
+	other_goes();
+	assert_false(rig->sp_scq->long_way);
+	send_n(1, 3);
+	assert_int_equal(ibv_start_poll(cq, &attr), 0);
+	assert_true(rig->sp_scq->long_way);
+	assert_int_equal(ibv_poll_cq(ibv_cq_ex_to_cq(cq), 4, wc), 2);
+	assert_int_equal(wc[0].wr_id, 2);
+	assert_int_equal(wc[1].wr_id, 3);
+	assert_int_equal(given_back(&rig->scq), 0);
+	assert_int_equal(cq->wr_id, 1);
+	assert_int_equal(ibv_wc_read_opcode(cq), IBV_WC_RDMA_WRITE);
+	ibv_end_poll(cq);
+	assert_int_equal(given_back(&rig->scq), 3);
+	assert_false(rig->sp_scq->long_way);
+	send_n(4, 2);
+	assert_int_equal(ibv_poll_cq(ibv_cq_ex_to_cq(cq), 4, wc), 2);
+	assert_int_equal(wc[0].wr_id, 4);
+	assert_int_equal(given_back(&rig->scq), 5);
+}
+
 /* -- errors that go to the application while another thread posts ----------------------------- */
 
 enum {
@@ -559,6 +589,7 @@ int main(int argc, char **argv)
 		TEST_EX(slots_of_a_left_ring_are_given_back),
 		TEST_EX(completions_of_shadows_are_copies),
 		TEST_EX(drain_under_a_held_completion_owes),
+		TEST_EX(extended_queues_are_polled_the_short_way),
 		TEST(errors_pass_while_somebody_posts),
 		TEST_EX(errors_pass_while_somebody_posts),
 		TEST(the_ring_in_use_is_armed),
