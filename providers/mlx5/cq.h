@@ -96,8 +96,9 @@ struct sp_cq {
 	struct sp_lock lock;
 	uint32_t more; /* true if others than the active ring may have completions; under lock */
 	const struct shift_provider *engine;
-	union { /* under lock */
-		uint16_t long_way; /* not 0: poll_cq takes the long way */
+	/* long_way is not 0: poll_cq takes the long way; under lock */
+	union {
+		uint16_t long_way;
 		struct {
 			bool slow; /* true if more, or if watched */
 			bool held; /* true between start_poll and end_poll: slots are not given
