@@ -22,6 +22,8 @@ const struct sh_variable sh_variables[SH_VARIABLES] = {
 	  "weak",
 	  { "UCX_MAX_RMA_RAILS", "UCX_MAX_RMA_LANES" } },
 	{ SH_VARIABLE_OF_OPEN_MPI, "OMPI_MCA_btl_uct_memory_domains", "none", { NULL } },
+	/* once it was opened, UCX does not hear that memory is given back */
+	{ SH_VARIABLE_OF_OPEN_MPI, "OMPI_MCA_btl_ofi_provider_include", "none", { NULL } },
 };
 
 static const struct {

@@ -25,7 +25,7 @@ struct sh_variable {
 	const char *unless[2]; /* NULL, or names of variables beside which the value is wrong */
 };
 
-#define SH_VARIABLES	6
+#define SH_VARIABLES	7
 #define SH_VARIABLE_MAX 256 /* bytes of all of one library, as "NAME=VALUE NAME=VALUE" */
 
 extern const struct sh_variable sh_variables[SH_VARIABLES];

@@ -22,7 +22,7 @@ START_S = 60
 REPEATS = "30000"           # of a benchmark: it outlasts a fault and the return
 WARM_BYTES = 200_000_000    # by then SHIFT has made room in the program's completion queues
 SET_BY_RUN = {"UCX_TLS": "^rc_x,dc_x,ud_x,ud_mlx5:aux", "UCX_FENCE_MODE": "weak",
-              "OMPI_MCA_btl_uct_memory_domains": "none"}
+              "OMPI_MCA_btl_uct_memory_domains": "none", "OMPI_MCA_btl_ofi_provider_include": "none"}
 
 
 def hosts(lab, commands):

@@ -16,10 +16,8 @@ UCX = {
 # What a NIC executes twice would change memory twice, so that connections with atomics outstanding end
 # with an error when their NIC dies. UCX then does atomics by messages.
 NO_ATOMICS = {"UCX_ATOMIC_MODE": "cpu"}
-# Open MPI takes UCX by itself, by the driver of the NIC. Processes that wait leave the processor to others. Once the BTL
-# ofi was opened, UCX does not hear that memory is given back: it keeps registrations of memory that is gone, which no
-# backup NIC can take over.
-MCA = {"btl": "^ofi", "mpi_yield_when_idle": "1"}
+# Open MPI takes UCX by itself, by the driver of the NIC. Processes that wait leave the processor to others.
+MCA = {"mpi_yield_when_idle": "1"}
 
 
 class OpenMpi:

@@ -18,7 +18,8 @@ OURS = "libibverbs.so.1"
 CLEAN = {k: v for k, v in os.environ.items()
          if not k.startswith(("SHIFT_", "LD_", "SIMNIC_", "MLX5_", "NCCL_", "UCX_", "OMPI_"))}
 VARIABLES = {"NCCL_PROTO": "^LL128", "UCX_TLS": "^rc_x,dc_x,ud_x,ud_mlx5:aux", "UCX_RC_MAX_NUM_EPS": "inf",
-             "UCX_IB_MLX5_DEVX": "n", "UCX_FENCE_MODE": "weak", "OMPI_MCA_btl_uct_memory_domains": "none"}
+             "UCX_IB_MLX5_DEVX": "n", "UCX_FENCE_MODE": "weak", "OMPI_MCA_btl_uct_memory_domains": "none",
+             "OMPI_MCA_btl_ofi_provider_include": "none"}
 
 
 def shiftctl(*args, before=(), **env):
@@ -227,8 +228,9 @@ class Variables(Base):
     def test_file_of_open_mpi(self):
         self.write("home/.openmpi/mca-params.conf", "# btl_uct_memory_domains = x\nbtl = ^openib\n")
         self.assertEqual(self.those_set(HOME=self.home), VARIABLES)
-        self.write("home/.openmpi/mca-params.conf", "btl = ^openib\n btl_uct_memory_domains = mlx5_0\n")
-        self.assertEqual(self.those_set(HOME=self.home), self.without("OMPI_MCA_btl_uct_memory_domains"))
+        self.write("home/.openmpi/mca-params.conf", "btl = ^openib\n btl_uct_memory_domains = mlx5_0\n"
+                   "btl_ofi_provider_include=verbs\n")
+        self.assertEqual(self.those_set(HOME=self.home), self.without("OMPI_MCA_btl_uct_memory_domains", "OMPI_MCA_btl_ofi_provider_include"))
 
     @unittest.skipUnless(os.geteuid() == 0, "only root mounts")
     def test_files_of_the_host(self):
