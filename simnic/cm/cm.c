@@ -211,18 +211,20 @@ void sn_cm_forget_after_fork(void)
 
 /* ---- what is written ------------------------------------------------------------------------ */
 
-/* Waits for an event in the program's own file, whose flags say whether at all. */
-static int await_event(int fd)
+/*
+ * Waits for an event, unless the file's flags say not to. It is the duplicate that is waited on: a
+ * call that has begun outlives a close() of the number, as in the kernel.
+ */
+static int await_event(const struct sn_cm_file *file)
 {
 	char byte;
 
-	if (recv(fd, &byte, 1, MSG_PEEK) < 0)
+	if (recv(file->app_dup, &byte, 1, MSG_PEEK) < 0)
 		return -errno;
 	return 0;
 }
 
-static int get_event(struct sn_cm_file *file, int fd, const struct rdma_ucm_cmd_hdr *hdr,
-		     const void *in)
+static int get_event(struct sn_cm_file *file, const struct rdma_ucm_cmd_hdr *hdr, const void *in)
 {
 	int err;
 
@@ -232,18 +234,18 @@ static int get_event(struct sn_cm_file *file, int fd, const struct rdma_ucm_cmd_
 		sn_unlock();
 		if (err != -EAGAIN)
 			return err;
-		err = await_event(fd);
+		err = await_event(file);
 		if (err)
 			return err;
 	}
 }
 
-static int run(struct sn_cm_file *file, int fd, const struct rdma_ucm_cmd_hdr *hdr, const void *in)
+static int run(struct sn_cm_file *file, const struct rdma_ucm_cmd_hdr *hdr, const void *in)
 {
 	int err;
 
 	if (hdr->cmd == RDMA_USER_CM_CMD_GET_EVENT)
-		return get_event(file, fd, hdr, in);
+		return get_event(file, hdr, in);
 	sn_lock();
 	err = sn_cm_command(file, hdr, in);
 	sn_unlock();
@@ -285,7 +287,7 @@ ssize_t sn_cm_write(int fd, const void *command, size_t len)
 	if (len < sizeof(hdr) || hdr.in + sizeof(hdr) > len)
 		err = -EINVAL;
 	else
-		err = run(file, fd, &hdr, (const char *)command + sizeof(hdr));
+		err = run(file, &hdr, (const char *)command + sizeof(hdr));
 	pthread_cleanup_pop(1);
 	return err ? err : (ssize_t)len;
 }
