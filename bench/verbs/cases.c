@@ -361,6 +361,12 @@ static int call_ex(struct bench *b)
 	return n;
 }
 
+/* As UCX polls what it has made by ibv_create_cq_ex. */
+static int call_poll_ex(struct bench *b)
+{
+	return ibv_poll_cq(b->ex->cq, BATCH, b->wc);
+}
+
 static int call_nothing(struct bench *b)
 {
 	__asm__ volatile("" ::"r"(b) : "memory");
@@ -385,6 +391,8 @@ static const struct verb verbs[] = {
 	{ "poll_cq 1 send", ready_poll_one, call_poll_one, 1, NULL },
 	{ "poll_cq 16 sends", ready_poll_sends, call_poll, BATCH, NULL },
 	{ "poll_cq 16 receives", ready_poll_recvs, call_poll, BATCH, NULL },
+	{ "poll_cq of cq_ex, empty", NULL, call_poll_ex, 0, NULL },
+	{ "poll_cq of cq_ex, 16 sends", ready_ex_sends, call_poll_ex, BATCH, NULL },
 	{ "cq_ex empty", NULL, call_ex, 0, NULL },
 	{ "cq_ex 1 send", ready_ex_one, call_ex, 1, NULL },
 	{ "cq_ex 16 sends", ready_ex_sends, call_ex, BATCH, NULL },
@@ -406,10 +414,11 @@ static int64_t now_ns(void)
 /* Takes off what a call that came too early has left behind; the next one waits for longer. */
 static void sweep(struct bench *b, const struct verb *v, int got)
 {
+	bool extended = v->call == call_ex || v->call == call_poll_ex;
 	int left = v->want - got;
 
 	must(got >= 0 && left > 0, v->name);
-	must(link_reap(v->call == call_ex ? b->ex : b->plain, left) == left, "completions");
+	must(link_reap(extended ? b->ex : b->plain, left) == left, "completions");
 	b->wait_us = b->wait_us < WAIT_MAX_US ? b->wait_us * 2 : WAIT_MAX_US;
 }
 
