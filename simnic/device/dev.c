@@ -263,6 +263,11 @@ void sn_dev_halt(struct sn_dev *dev, bool halt)
 	sn_engine_kick();
 }
 
+void sn_dev_push(struct sn_dev *dev)
+{
+	sn_posted_push(dev);
+}
+
 void sn_dev_close(struct sn_dev *dev)
 {
 	struct sn_dev **link;

@@ -70,6 +70,8 @@ struct sn_dev_events {
 int sn_dev_open_trapped(uint32_t nic, const struct sn_dev_events *events, struct sn_dev **out);
 /* Stops a device, or lets it go on: it takes no doorbell or packet, and touches no memory. */
 void sn_dev_halt(struct sn_dev *dev, bool halt);
+/* Brings all writes that the device has posted into memory. Lock held. */
+void sn_dev_push(struct sn_dev *dev);
 /* sn_nic_use_driver_gids() and sn_nic_set_driver_gid() for the device's NIC. */
 void sn_dev_use_driver_gids(struct sn_dev *dev, bool use);
 int sn_dev_set_gid(struct sn_dev *dev, uint32_t index, const uint8_t gid[16], uint32_t type,

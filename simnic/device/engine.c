@@ -500,6 +500,17 @@ void sn_engine_kick(void)
 		sn_proc_wake(sn_engine.fabric, sn_engine.slot);
 }
 
+/*
+ * Signals are for the program's own threads; but for a guest's memory that is out of reach, whose
+ * handler runs in the thread that met it.
+ */
+static void engine_signals(sigset_t *blocked)
+{
+	sigfillset(blocked);
+	if (sn_engine.in_program)
+		sigdelset(blocked, SIGSEGV);
+}
+
 /* Returns when it runs: its program may be halted at once. */
 static int engine_start_thread(void)
 {
@@ -509,7 +520,7 @@ static int engine_start_thread(void)
 	int rc;
 
 	sem_init(&runs, 0, 0);
-	sigfillset(&all);
+	engine_signals(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	rc = pthread_create(&thread, NULL, engine_thread, &runs);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

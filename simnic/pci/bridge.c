@@ -99,12 +99,12 @@ static uint64_t map_pages(void *ctx, const uint64_t *page, uint32_t n, uint32_t 
 {
 	const struct sn_bridge_pages pages = { page, n, shift, offset };
 
-	return (uint64_t)sn_bridge_map(ctx, &pages, bytes);
+	return (uint64_t)sn_bridge_map_locked(ctx, &pages, bytes);
 }
 
 static void unmap_pages(void *ctx, uint64_t at, uint64_t bytes)
 {
-	sn_bridge_unmap(ctx, (void *)at, bytes);
+	sn_bridge_unmap_locked(ctx, (void *)at, bytes);
 }
 
 static int open_dev(struct sn_bridge *bridge)
@@ -158,8 +158,11 @@ int sn_bridge_new(const struct sn_bridge_config *config, struct sn_bridge **out)
 	bridge->config.fabric = process.name;
 	bridge->nic = &process.fabric->nic[config->host][config->nic];
 	keep_gids(bridge);
-	err = open_dev(bridge);
+	err = config->stray ? sn_bridge_space_new(bridge) : 0;
+	if (!err)
+		err = open_dev(bridge);
 	if (err) {
+		sn_bridge_space_free(bridge);
 		free(bridge);
 		return err;
 	}
@@ -172,6 +175,7 @@ void sn_bridge_free(struct sn_bridge *bridge)
 	if (bridge->dev && is_ethernet(bridge))
 		put_gids_back(bridge);
 	close_dev(bridge);
+	sn_bridge_space_free(bridge);
 	free(bridge);
 }
 

@@ -52,6 +52,7 @@ struct sn_bridge_config {
 	const char *fabric; /* name of the fabric, as SIMNIC has it */
 	uint32_t host, nic; /* the host is the same for all bridges of a process */
 	void (*tell)(void *ctx, enum sn_bridge_event event, uint32_t number, uint32_t user);
+	void (*stray)(void *ctx); /* NULL, or the NIC is behind an IOMMU: bridge_space.h */
 	void *ctx;
 };
 

@@ -20,7 +20,7 @@ static int register_physical(struct sn_bridge *bridge, const struct sn_bridge_ke
 			     uint32_t *lkey)
 {
 	uint64_t start = key->any_length ? 0 : key->start;
-	uint64_t length = key->any_length ? bridge->config.ram_bytes : key->length;
+	uint64_t length = key->any_length ? sn_bridge_reach(bridge) : key->length;
 	uint64_t at = sn_bridge_at(bridge, start, length);
 
 	if (!at)

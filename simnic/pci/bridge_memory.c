@@ -5,27 +5,31 @@
  * of them at most.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "simnic/pci/bridge_own.h"
+#include "simnic/pci/bridge_space.h"
 
 #define PAGE 4096u
 
 uint64_t sn_bridge_at(const struct sn_bridge *bridge, uint64_t guest, uint64_t bytes)
 {
+	if (bridge->space)
+		return sn_bridge_space_at(bridge, guest, bytes);
 	if (bytes > bridge->config.ram_bytes || guest > bridge->config.ram_bytes - bytes)
 		return 0;
 	return (uint64_t)bridge->config.ram + guest;
 }
 
+uint64_t sn_bridge_reach(const struct sn_bridge *bridge)
+{
+	return bridge->space ? SN_BRIDGE_SPACE_BYTES : bridge->config.ram_bytes;
+}
+
 /* Bytes of a list of pages that the caller wants, in whole pages of 4 KiB. */
 struct span {
 	uint64_t from, to; /* offsets in the list */
-};
-
-/* A piece of the span that is one piece of guest memory, too. */
-struct run {
-	uint64_t guest, bytes;
 };
 
 static bool is_sane(const struct sn_bridge_pages *pages, uint64_t bytes)
@@ -44,10 +48,12 @@ static bool is_sane(const struct sn_bridge_pages *pages, uint64_t bytes)
 }
 
 /* The run that begins at an offset of the list, as long as the span allows. */
-static struct run run_at(const struct sn_bridge_pages *pages, uint64_t offset, uint64_t end)
+static struct sn_bridge_run run_at(const struct sn_bridge_pages *pages, uint64_t offset,
+				   uint64_t end)
 {
 	uint64_t each = 1ull << pages->shift, i = offset >> pages->shift;
-	struct run run = { pages->page[i] + (offset & (each - 1)), each - (offset & (each - 1)) };
+	struct sn_bridge_run run = { pages->page[i] + (offset & (each - 1)),
+				     each - (offset & (each - 1)) };
 
 	while (offset + run.bytes < end && pages->page[i + 1] == pages->page[i] + each) {
 		run.bytes += each;
@@ -61,7 +67,7 @@ static struct run run_at(const struct sn_bridge_pages *pages, uint64_t offset, u
 static int map_runs(const struct sn_bridge *bridge, const struct sn_bridge_pages *pages,
 		    struct span span, uint8_t *to)
 {
-	struct run run;
+	struct sn_bridge_run run;
 
 	for (uint64_t at = span.from; at < span.to; at += run.bytes, to += run.bytes) {
 		run = run_at(pages, at, span.to);
@@ -74,7 +80,30 @@ static int map_runs(const struct sn_bridge *bridge, const struct sn_bridge_pages
 	return 0;
 }
 
-static void *map_span(const struct sn_bridge *bridge, const struct sn_bridge_pages *pages,
+/* A view of DMA addresses: what it shows is the machine's to say, now and later. */
+static void *view_span(struct sn_bridge *bridge, const struct sn_bridge_pages *pages,
+		       struct span span)
+{
+	uint64_t most = (span.to - span.from) / PAGE;
+	struct sn_bridge_run *run = calloc(most, sizeof(*run));
+	uint32_t n = 0;
+	void *base = NULL;
+
+	errno = ENOMEM;
+	if (!run)
+		return NULL;
+	for (uint64_t at = span.from; at < span.to; at += run[n++].bytes) {
+		run[n] = run_at(pages, at, span.to);
+		if (!sn_bridge_at(bridge, run[n].guest, run[n].bytes))
+			errno = EINVAL;
+	}
+	if (errno != EINVAL)
+		base = sn_bridge_space_view(bridge, run, n);
+	free(run);
+	return base;
+}
+
+static void *map_span(struct sn_bridge *bridge, const struct sn_bridge_pages *pages,
 		      struct span span)
 {
 	size_t bytes = span.to - span.from;
@@ -92,10 +121,11 @@ static void *map_span(const struct sn_bridge *bridge, const struct sn_bridge_pag
 	return NULL;
 }
 
-void *sn_bridge_map(struct sn_bridge *bridge, const struct sn_bridge_pages *pages, uint64_t bytes)
+void *sn_bridge_map_locked(struct sn_bridge *bridge, const struct sn_bridge_pages *pages,
+			   uint64_t bytes)
 {
 	struct span span;
-	struct run first;
+	struct sn_bridge_run first;
 	uint8_t *base;
 
 	if (!is_sane(pages, bytes)) {
@@ -106,7 +136,8 @@ void *sn_bridge_map(struct sn_bridge *bridge, const struct sn_bridge_pages *page
 	span.to = (pages->offset + bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1);
 	first = run_at(pages, span.from, span.to);
 	if (first.bytes < span.to - span.from) {
-		base = map_span(bridge, pages, span);
+		base = bridge->space ? view_span(bridge, pages, span)
+				     : map_span(bridge, pages, span);
 	} else {
 		base = (uint8_t *)sn_bridge_at(bridge, first.guest, first.bytes);
 		if (!base)
@@ -122,10 +153,29 @@ static bool is_in_ram(const struct sn_bridge *bridge, const uint8_t *at)
 	return at >= ram && at < ram + bridge->config.ram_bytes;
 }
 
-void sn_bridge_unmap(struct sn_bridge *bridge, void *at, uint64_t bytes)
+void sn_bridge_unmap_locked(struct sn_bridge *bridge, void *at, uint64_t bytes)
 {
 	uint64_t within = (uint64_t)at % PAGE;
 
-	if (!is_in_ram(bridge, at))
+	if (bridge->space)
+		sn_bridge_space_end_view(bridge, at);
+	else if (!is_in_ram(bridge, at))
 		munmap((uint8_t *)at - within, (within + bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1));
+}
+
+void *sn_bridge_map(struct sn_bridge *bridge, const struct sn_bridge_pages *pages, uint64_t bytes)
+{
+	void *at;
+
+	sn_lock();
+	at = sn_bridge_map_locked(bridge, pages, bytes);
+	sn_unlock();
+	return at;
+}
+
+void sn_bridge_unmap(struct sn_bridge *bridge, void *at, uint64_t bytes)
+{
+	sn_lock();
+	sn_bridge_unmap_locked(bridge, at, bytes);
+	sn_unlock();
 }

@@ -42,8 +42,11 @@ struct sn_bridge_object {
 	enum sn_bridge_transport transport; /* of a QP */
 };
 
+struct sn_bridge_space;
+
 struct sn_bridge {
 	struct sn_bridge_config config;
+	struct sn_bridge_space *space; /* of DMA addresses; NULL: they are guest addresses */
 	struct sn_nic *nic;
 	struct sn_dev *dev;
 	uint32_t gid_type[SN_MAX_GIDS]; /* of the NIC's own table, to be put back */
@@ -63,7 +66,30 @@ void sn_bridge_drop(struct sn_bridge *bridge, struct sn_bridge_object *object);
 /* Discards all objects, which the engine has forgotten. */
 void sn_bridge_drop_all(struct sn_bridge *bridge);
 
-/* Where guest memory is in this process; 0: not all the bytes are guest memory. */
+/* Where guest memory is in this process; 0: not all the bytes can be guest memory. */
 uint64_t sn_bridge_at(const struct sn_bridge *bridge, uint64_t guest, uint64_t bytes);
+/* How many guest addresses there are, from 0 on; behind an IOMMU, DMA addresses. */
+uint64_t sn_bridge_reach(const struct sn_bridge *bridge);
+
+/* sn_bridge_map() and sn_bridge_unmap(), with the engine's lock held. */
+void *sn_bridge_map_locked(struct sn_bridge *bridge, const struct sn_bridge_pages *pages,
+			   uint64_t bytes);
+void sn_bridge_unmap_locked(struct sn_bridge *bridge, void *at, uint64_t bytes);
+
+/* A piece of a list of pages that is one piece of guest memory, too. */
+struct sn_bridge_run {
+	uint64_t guest, bytes;
+};
+
+/* Addresses behind an IOMMU (bridge_space.c). */
+int sn_bridge_space_new(struct sn_bridge *bridge);
+void sn_bridge_space_free(struct sn_bridge *bridge);
+uint64_t sn_bridge_space_at(const struct sn_bridge *bridge, uint64_t dma, uint64_t bytes);
+/*
+ * Shows runs side by side; NULL: no memory. The engine's lock held, here and where the view ends:
+ * by an address in the view, or in none.
+ */
+void *sn_bridge_space_view(struct sn_bridge *bridge, const struct sn_bridge_run *run, uint32_t n);
+void sn_bridge_space_end_view(struct sn_bridge *bridge, const uint8_t *at);
 
 #endif

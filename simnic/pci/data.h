@@ -40,6 +40,8 @@ void sn_events_tell(void *events, enum sn_bridge_event event, uint32_t number, u
  * sn_events_deliver().
  */
 void sn_events_forget(struct sn_events *events);
+/* Has sn_pci_deliver() called; the stray of struct sn_bridge_config. */
+void sn_events_stray(void *events);
 void sn_events_deliver(struct sn_events *events);
 
 #endif

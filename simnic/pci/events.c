@@ -88,6 +88,13 @@ void sn_events_tell(void *ctx, enum sn_bridge_event what, uint32_t number, uint3
 	events->pci->host.wake(events->pci->host.self);
 }
 
+void sn_events_stray(void *ctx)
+{
+	const struct sn_pci *pci = ((struct sn_events *)ctx)->pci;
+
+	pci->host.wake(pci->host.self);
+}
+
 static void tell_completion(struct sn_pci *pci, const struct event *event)
 {
 	uint8_t data[SN_EVENT_BYTES] = { 0 };

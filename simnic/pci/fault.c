@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "simnic/pci/bridge_space.h"
 #include "simnic/pci/command.h"
 #include "simnic/pci/fault.h"
 #include "simnic/pci/pci.h"
@@ -96,6 +97,22 @@ static void alive(struct sn_pci *pci, uint32_t number)
 	sn_pci_reset(pci);
 }
 
+static void go_astray(struct sn_pci *pci, uint32_t number, bool write)
+{
+	if (!pci->bridge || sn_bridge_go_astray(pci->bridge, number, write))
+		sn_pci_say(pci, "no DMA address to go to: %x", number);
+}
+
+static void stray_read(struct sn_pci *pci, uint32_t number)
+{
+	go_astray(pci, number, false);
+}
+
+static void stray_write(struct sn_pci *pci, uint32_t number)
+{
+	go_astray(pci, number, true);
+}
+
 /* The number has the type in its upper, the subtype in its lower half. */
 static void event(struct sn_pci *pci, uint32_t number)
 {
@@ -122,6 +139,8 @@ static const struct word {
 	{ "heal", NONE, heal },
 	{ "dead", NONE, dead },
 	{ "alive", NONE, alive },
+	{ "stray-read", WANTED, stray_read },
+	{ "stray-write", WANTED, stray_write },
 	{ "event", WANTED, event },
 };
 

@@ -13,6 +13,8 @@
  *   lose-interrupts          EQEs are written, interrupts are not sent
  *   heal                     ends hang, slow, lose-events and lose-interrupts
  *   dead, alive              reads give ones, no access to memory; back as from power-on
+ *   stray-read=N, stray-write=N   the data path reads or writes (ones) 8 bytes at a DMA address
+ *                            that nobody gave it; without an IOMMU that is the guest's memory
  *   event=TYPE, event=TYPE.SUBTYPE   any event, without data
  */
 #ifndef SIMNIC_PCI_FAULT_H

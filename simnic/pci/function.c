@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "simnic/pci/bridge_ether.h"
+#include "simnic/pci/bridge_space.h"
 #include "simnic/pci/command.h"
 #include "simnic/pci/pci.h"
 
@@ -56,6 +57,7 @@ int sn_pci_attach(struct sn_pci *pci, const struct sn_pci_nic *nic)
 		.host = nic->host,
 		.nic = nic->nic,
 		.tell = sn_events_tell,
+		.stray = nic->iommu ? sn_events_stray : NULL,
 		.ctx = pci->events,
 	};
 	struct sn_bridge_port port;
@@ -118,9 +120,44 @@ void sn_pci_bus_master(struct sn_pci *pci, bool on)
 	pci->host.wake(pci->host.self);
 }
 
+/* The most that the IOMMU is asked of one stray access: its own log has room for less. */
+#define MOST_STRAY_PAGES 16
+
+static void tell_stray(struct sn_pci *pci, const struct sn_bridge_stray *stray)
+{
+	uint64_t bytes = stray->bytes, page = 4096;
+
+	sn_pci_say(pci, "stray DMA: %s at %llx, %llu pages", stray->write ? "write" : "read",
+		   (unsigned long long)stray->at, (unsigned long long)(bytes / page));
+	if (bytes > MOST_STRAY_PAGES * page)
+		bytes = MOST_STRAY_PAGES * page;
+	for (uint64_t done = 0; done < bytes; done += page)
+		pci->host.stray(pci->host.self, stray->at + done, stray->write);
+}
+
+void sn_pci_dma_map(struct sn_pci *pci, uint64_t at, uint64_t bytes, uint64_t ram, bool writable)
+{
+	const struct sn_bridge_mapping mapping = { at, bytes, ram, writable };
+	int error = pci->bridge ? sn_bridge_space_map(pci->bridge, &mapping) : 0;
+
+	if (error)
+		sn_pci_say(pci, "DMA address %llx cannot lead to %llx: %d", (unsigned long long)at,
+			   (unsigned long long)ram, error);
+}
+
+void sn_pci_dma_unmap(struct sn_pci *pci, uint64_t at, uint64_t bytes)
+{
+	if (pci->bridge)
+		sn_bridge_space_unmap(pci->bridge, at, bytes);
+}
+
 /* What cannot be written waits: an entry that is left out would stop its queue for ever. */
 void sn_pci_deliver(struct sn_pci *pci)
 {
+	struct sn_bridge_stray stray;
+
+	while (pci->bridge && sn_bridge_space_take(pci->bridge, &stray))
+		tell_stray(pci, &stray);
 	if (pci->bus_master)
 		sn_events_deliver(pci->events);
 }

@@ -30,6 +30,11 @@ struct sn_pci_host {
 	 * Asks for sn_pci_deliver() soon. Called by any thread, with or without the machine's lock.
 	 */
 	void (*wake)(void *self);
+	/*
+	 * An access of the data path that the IOMMU has not let through: the IOMMU is to note it.
+	 * Called where the NIC is behind one.
+	 */
+	void (*stray)(void *self, uint64_t at, bool write);
 	/* One line for the log of the function; never NULL. */
 	void (*say)(void *self, const char *line);
 };
@@ -58,6 +63,7 @@ struct sn_pci_nic {
 	void *ram;	    /* where the machine maps the file */
 	int ram_fd;	    /* guest address 0 is the file's first byte */
 	uint64_t ram_bytes;
+	bool iommu; /* DMA addresses lead where sn_pci_dma_map() says, at first nowhere */
 };
 /*
  * Gives the function the data path, the addresses and the port of a NIC; once, before the driver
@@ -67,6 +73,13 @@ struct sn_pci_nic {
 int sn_pci_attach(struct sn_pci *pci, const struct sn_pci_nic *nic);
 bool sn_pci_is_ethernet(const struct sn_pci *pci);
 void sn_pci_free(struct sn_pci *pci);
+
+/*
+ * What the IOMMU lets through to guest memory, in whole pages of 4 KiB; and no more: when
+ * sn_pci_dma_unmap() returns, the data path does not reach these addresses. No reset changes it.
+ */
+void sn_pci_dma_map(struct sn_pci *pci, uint64_t at, uint64_t bytes, uint64_t ram, bool writable);
+void sn_pci_dma_unmap(struct sn_pci *pci, uint64_t at, uint64_t bytes);
 
 /*
  * Forgets everything: power-on, FLR, hot reset, and the device that comes back into its slot.

@@ -72,6 +72,11 @@ static void wake(void *self)
 	qemu_bh_schedule(dev->deliver);
 }
 
+static void stray(void *self, uint64_t at, bool write)
+{
+	sn_qemu_report_stray(self, at, write);
+}
+
 static void say(void *self, const char *line)
 {
 	struct sn_qemu *dev = self;
@@ -169,6 +174,7 @@ static bool attach(struct sn_qemu *dev, Error **error)
 		.fabric = dev->fabric ? dev->fabric : getenv("SIMNIC_FABRIC"),
 		.host = dev->host,
 		.nic = dev->nic,
+		.iommu = sn_qemu_has_iommu(dev),
 	};
 	int failed;
 
@@ -224,7 +230,9 @@ static bool make_capabilities(struct sn_qemu *dev, Error **error)
 
 static bool make_function(struct sn_qemu *dev, Error **error)
 {
-	struct sn_pci_host host = { dev, dma_read, dma_write, interrupt, work_in, wake, say };
+	struct sn_pci_host host = {
+		dev, dma_read, dma_write, interrupt, work_in, wake, stray, say
+	};
 	struct sn_pci_identity identity = identity_of(dev);
 
 	if (dev->log_name) {
@@ -259,6 +267,8 @@ static void realize(PCIDevice *parent, Error **error)
 	if (!make_capabilities(dev, error))
 		return;
 	sn_qemu_fill_hole(dev);
+	if (sn_qemu_has_iommu(dev))
+		sn_qemu_follow_iommu(dev);
 	beat(dev);
 }
 
@@ -266,6 +276,7 @@ static void unrealize(PCIDevice *parent)
 {
 	struct sn_qemu *dev = to_dev(parent);
 
+	sn_qemu_leave_iommu(dev);
 	msix_uninit(parent, &dev->bar, &dev->bar);
 	pcie_aer_exit(parent);
 	pcie_cap_exit(parent);

@@ -9,12 +9,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "simnic/pci/bridge_space.h"
+
 #define WAIT_SECS 20
 #define SQ_OFFSET (GUEST_STRIDE << GUEST_LOG_RQ)
 #define CQ_DB	  0x20
 #define SQ_DB	  0x800
 #define CQE	  64
 #define STEP	  1237 /* odd, so that every page has its turn */
+#define DMA	  0x5000000000ull
+#define TWIST	  0x2a5000 /* so that neighbours of a kind are not neighbours of the other */
 
 #define must(condition)                                                                            \
 	do {                                                                                       \
@@ -78,7 +82,39 @@ struct guest_event guest_event(struct guest *guest)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-void guest_start(struct guest *guest, const char *fabric, uint32_t host, uint32_t nic)
+static void stray(void *ctx)
+{
+	((struct guest *)ctx)->strays++;
+}
+
+/* Also the other way round. */
+static uint64_t twist(const struct guest *guest, uint64_t at)
+{
+	return guest->translated ? at ^ DMA ^ TWIST : at;
+}
+
+uint64_t guest_ram_of(const struct guest *guest, uint64_t dma)
+{
+	return twist(guest, dma);
+}
+
+uint8_t *guest_ram(const struct guest *guest, uint64_t dma)
+{
+	return guest->ram + twist(guest, dma);
+}
+
+void guest_map(struct guest *guest, uint64_t dma, uint64_t bytes, bool writable)
+{
+	for (uint64_t done = 0; done < bytes; done += GUEST_PAGE) {
+		const struct sn_bridge_mapping mapping = { dma + done, GUEST_PAGE,
+							   twist(guest, dma + done), writable };
+
+		must(!sn_bridge_space_map(guest->bridge, &mapping));
+	}
+}
+
+static void start(struct guest *guest, const char *fabric, uint32_t host, uint32_t nic,
+		  bool translated)
 {
 	const uint64_t bytes = (uint64_t)GUEST_PAGES * GUEST_PAGE;
 	struct sn_bridge_config config = { .ram_bytes = bytes,
@@ -86,6 +122,7 @@ void guest_start(struct guest *guest, const char *fabric, uint32_t host, uint32_
 					   .host = host,
 					   .nic = nic,
 					   .tell = told,
+					   .stray = translated ? stray : NULL,
 					   .ctx = guest };
 
 	memset(guest, 0, sizeof(*guest));
@@ -97,6 +134,19 @@ void guest_start(struct guest *guest, const char *fabric, uint32_t host, uint32_
 	config.ram = guest->ram;
 	config.ram_fd = guest->fd;
 	must(!sn_bridge_new(&config, &guest->bridge));
+	guest->translated = translated;
+	if (translated)
+		guest_map(guest, DMA, bytes, true);
+}
+
+void guest_start(struct guest *guest, const char *fabric, uint32_t host, uint32_t nic)
+{
+	start(guest, fabric, host, nic, false);
+}
+
+void guest_start_translated(struct guest *guest, const char *fabric, uint32_t host, uint32_t nic)
+{
+	start(guest, fabric, host, nic, true);
 }
 
 void guest_stop(struct guest *guest)
@@ -113,7 +163,8 @@ struct guest_buffer guest_pages(struct guest *guest, uint32_t pages)
 
 	must(pages <= 64 && guest->given + pages <= GUEST_PAGES);
 	for (uint32_t i = 0; i < pages; i++)
-		buffer.page[i] = (uint64_t)(guest->given++ * STEP % GUEST_PAGES) * GUEST_PAGE;
+		buffer.page[i] =
+			twist(guest, (uint64_t)(guest->given++ * STEP % GUEST_PAGES) * GUEST_PAGE);
 	return buffer;
 }
 
@@ -125,7 +176,7 @@ struct sn_bridge_pages guest_list(const struct guest_buffer *buffer)
 void *guest_at(struct guest *guest, const struct guest_buffer *buffer, uint64_t offset)
 {
 	must(offset / GUEST_PAGE < buffer->pages);
-	return guest->ram + buffer->page[offset / GUEST_PAGE] + offset % GUEST_PAGE;
+	return guest_ram(guest, buffer->page[offset / GUEST_PAGE]) + offset % GUEST_PAGE;
 }
 
 static uint8_t byte_of(uint64_t offset, uint8_t seed)
@@ -182,7 +233,7 @@ uint32_t guest_key(struct guest *guest, const struct guest_buffer *buffer, uint6
 
 static uint32_t *word_at(struct guest *guest, uint64_t at)
 {
-	return (uint32_t *)(guest->ram + at);
+	return (uint32_t *)guest_ram(guest, at);
 }
 
 static void store(struct guest *guest, uint64_t at, uint32_t value)

@@ -2,7 +2,7 @@
 /*
  * A guest for tests of the bridge: guest memory is a memfd, pages of rings and regions lie in it
  * scattered, and requests are written as the driver writes them. A failed call ends the program.
- * One thread.
+ * One thread. A guest behind an IOMMU has other addresses than those of its memory (DMA addresses).
  */
 #ifndef TESTS_BRIDGE_GUEST_H
 #define TESTS_BRIDGE_GUEST_H
@@ -35,7 +35,9 @@ struct guest {
 	struct sn_bridge *bridge;
 	uint8_t *ram;
 	int fd;
-	uint32_t given; /* pages handed out */
+	bool translated;	 /* behind an IOMMU */
+	_Atomic uint32_t strays; /* how often the bridge said that there is one */
+	uint32_t given;		 /* pages handed out */
 	pthread_mutex_t lock;
 	struct guest_event event[GUEST_EVENTS];
 	uint32_t told, heard; /* events told, and taken by the test */
@@ -78,7 +80,15 @@ struct guest_request {
 };
 
 void guest_start(struct guest *guest, const char *fabric, uint32_t host, uint32_t nic);
+/* The same behind an IOMMU that maps all of the guest's pages, each where no other one is. */
+void guest_start_translated(struct guest *guest, const char *fabric, uint32_t host, uint32_t nic);
 void guest_stop(struct guest *guest);
+
+/* The guest address that a DMA address is made of, and where that is in this process. */
+uint64_t guest_ram_of(const struct guest *guest, uint64_t dma);
+uint8_t *guest_ram(const struct guest *guest, uint64_t dma);
+/* Maps DMA addresses to what they are made of. */
+void guest_map(struct guest *guest, uint64_t dma, uint64_t bytes, bool writable);
 
 struct guest_buffer guest_pages(struct guest *guest, uint32_t pages);
 struct sn_bridge_pages guest_list(const struct guest_buffer *buffer);

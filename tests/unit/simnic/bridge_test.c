@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * The bridge without a machine around it: guests whose memory is a memfd and whose NICs are on one
- * fabric. One argument: eth or ib.
+ * fabric. Arguments: eth or ib; "iommu": the guests are behind one.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -18,6 +18,7 @@
 #include "bridge_guest.h"
 #include "simnic/device/testing.h"
 #include "simnic/fabric/fabric.h"
+#include "simnic/pci/bridge_space.h"
 
 enum {
 	BUFFER = 40 * GUEST_PAGE,
@@ -32,7 +33,7 @@ enum {
 #define START_B 0x7f3400000e00ull
 
 static char fabric_name[32];
-static bool ethernet;
+static bool ethernet, translated;
 static struct sn_fabric *fabric;
 
 /* Two guests, or on InfiniBand, where each NIC has a subnet of its own, one twice. */
@@ -89,14 +90,22 @@ static void set_addresses(void)
 		set_address(rig.b, 1);
 }
 
+static void start_guest(struct guest *guest, uint32_t nic)
+{
+	if (translated)
+		guest_start_translated(guest, fabric_name, 0, nic);
+	else
+		guest_start(guest, fabric_name, 0, nic);
+}
+
 static void start_guests(void)
 {
 	memset(&rig, 0, sizeof(rig));
 	rig.a = &guests[0];
 	rig.b = ethernet ? &guests[1] : &guests[0];
-	guest_start(rig.a, fabric_name, 0, 0);
+	start_guest(rig.a, 0);
 	if (rig.b != rig.a)
-		guest_start(rig.b, fabric_name, 0, 1);
+		start_guest(rig.b, 1);
 	set_addresses();
 }
 
@@ -318,7 +327,7 @@ static void put_list(uint8_t *wqe, const struct guest_buffer *pages, uint32_t fi
 	uint64_t at = guest_pages(rig.a, 1).page[0];
 
 	for (uint32_t i = 0; i < n; i++)
-		put64(rig.a->ram + at + i * 8, pages->page[first + i] | 3);
+		put64(guest_ram(rig.a, at) + i * 8, pages->page[first + i] | 3);
 	wqe[UMR_AT] = 1 << 4 | 1 << 5; /* offset; fails unless the key is free */
 	put32(wqe + UMR_AT + 4, n / 2 << 16 | first / 2);
 	put32(wqe + UMR_LIST_AT, n * 8);
@@ -591,7 +600,7 @@ static uint32_t srq_up(uint32_t posted)
 
 	for (uint32_t i = 0; i < 64; i++)
 		put_shared(&ring, i);
-	put32(rig.b->ram + srq.record, posted);
+	put32(guest_ram(rig.b, srq.record), posted);
 	assert_int_equal(0, sn_bridge_srq_create(rig.b->bridge, &srq, &srqn));
 	return srqn;
 }
@@ -781,6 +790,8 @@ static void pages_outside_of_memory_are_refused(void **state)
 	uint64_t page[2] = { 0, (uint64_t)GUEST_PAGES * GUEST_PAGE };
 	struct sn_bridge_pages pages = { .page = page, .n = 2, .shift = 12 };
 
+	if (translated)
+		page[1] = SN_BRIDGE_SPACE_BYTES;
 	errno = 0;
 	assert_null(sn_bridge_map(rig.a->bridge, &pages, 2 * GUEST_PAGE));
 	assert_int_equal(EINVAL, errno);
@@ -788,6 +799,8 @@ static void pages_outside_of_memory_are_refused(void **state)
 	assert_null(sn_bridge_map(rig.a->bridge, &pages, 2 * GUEST_PAGE));
 	page[1] = GUEST_PAGE;
 	assert_null(sn_bridge_map(rig.a->bridge, &pages, 2 * GUEST_PAGE + 1));
+	if (translated)
+		return;
 	assert_ptr_equal(rig.a->ram, sn_bridge_map(rig.a->bridge, &pages, 2 * GUEST_PAGE));
 }
 
@@ -798,8 +811,12 @@ static void maps_show_guest_memory(void **state)
 	struct sn_bridge_pages pages = {
 		.page = page, .n = 2, .shift = 14, .offset = GUEST_PAGE + 100
 	};
-	uint8_t *at = sn_bridge_map(rig.a->bridge, &pages, 4 * GUEST_PAGE);
+	const struct sn_bridge_mapping same = { 0, 80 * GUEST_PAGE, 0, true };
+	uint8_t *at;
 
+	if (translated)
+		assert_int_equal(0, sn_bridge_space_map(rig.a->bridge, &same));
+	at = sn_bridge_map(rig.a->bridge, &pages, 4 * GUEST_PAGE);
 	assert_non_null(at);
 	rig.a->ram[65 * GUEST_PAGE + 100] = 1;
 	rig.a->ram[16 * GUEST_PAGE + GUEST_PAGE + 99] = 2;
@@ -872,5 +889,6 @@ int main(int argc, char **argv)
 	};
 
 	ethernet = argc > 1 && !strcmp(argv[1], "eth");
+	translated = argc > 2 && !strcmp(argv[2], "iommu");
 	return cmocka_run_group_tests(tests, start, stop);
 }

@@ -58,7 +58,7 @@ static struct driver driver;
 
 static int start(void **state)
 {
-	struct sn_pci_nic nic = { .fabric = "f", .host = 1, .nic = 2 };
+	struct sn_pci_nic nic = { .fabric = "f", .host = 1, .nic = 2, .iommu = true };
 
 	memset(&fake_bridge, 0, sizeof(fake_bridge));
 	fake_bridge.port.up = true;
@@ -605,6 +605,39 @@ static void a_new_life_resets_the_data_path(void **state)
 	assert_int_equal(fake_bridge.resets, before + 2);
 }
 
+/* ---- behind an IOMMU ------------------------------------------------------------------------ */
+
+static void mappings_go_on_to_the_data_path(void **state)
+{
+	sn_pci_dma_map(driver.pci, 0x7000, 0x2000, 0x1000, true);
+	assert_int_equal(fake_bridge.mapping.at, 0x7000);
+	assert_int_equal(fake_bridge.mapping.bytes, 0x2000);
+	assert_int_equal(fake_bridge.mapping.ram, 0x1000);
+	assert_true(fake_bridge.mapping.writable);
+	sn_pci_dma_unmap(driver.pci, 0x8000, 0x1000);
+	assert_int_equal(fake_bridge.mapping.at, 0x8000);
+	assert_int_equal(fake_bridge.mapping.bytes, 0x1000);
+}
+
+static void the_iommu_is_told_of_stray_pages(void **state)
+{
+	const uint32_t wakes = driver.wakes;
+
+	fake_bridge.config.stray(fake_bridge.config.ctx);
+	assert_int_equal(driver.wakes, wakes + 1);
+	fake_bridge.stray = (struct sn_bridge_stray){ 0x5000, 3 * 4096, true };
+	sn_pci_deliver(driver.pci);
+	assert_int_equal(driver.strays, 3);
+	assert_int_equal(driver.last_stray, 0x7000);
+	assert_true(driver.stray_wrote);
+	sn_pci_deliver(driver.pci);
+	assert_int_equal(driver.strays, 3);
+	assert_int_equal(sn_pci_fault(driver.pci, "stray-read=0x9000"), 0);
+	sn_pci_deliver(driver.pci);
+	assert_int_equal(driver.last_stray, 0x9000);
+	assert_false(driver.stray_wrote);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start, finish)
 
 int main(void)
@@ -639,6 +672,8 @@ int main(void)
 		CASE(events_wait_for_the_way_to_memory),
 		CASE(the_data_path_stands_still_when_it_must),
 		CASE(a_new_life_resets_the_data_path),
+		CASE(mappings_go_on_to_the_data_path),
+		CASE(the_iommu_is_told_of_stray_pages),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,6 +76,15 @@ static void wake(void *self)
 	driver->wakes++;
 }
 
+static void stray(void *self, uint64_t at, bool write)
+{
+	struct driver *driver = self;
+
+	driver->strays++;
+	driver->last_stray = at;
+	driver->stray_wrote = write;
+}
+
 static void say(void *self, const char *line)
 {
 }
@@ -99,7 +108,8 @@ void driver_set_queue(struct driver *driver)
 
 void driver_start(struct driver *driver, bool ethernet)
 {
-	struct sn_pci_host host = { driver, dma_read, dma_write, interrupt, work_in, wake, say };
+	struct sn_pci_host host = { driver,  dma_read, dma_write, interrupt,
+				    work_in, wake,     stray,	  say };
 	struct sn_pci_identity identity = { .ethernet = ethernet,
 					    .guid = 0x1122334455667788,
 					    .lid = 7 };

@@ -29,6 +29,9 @@ struct driver {
 	uint8_t token;
 	uint32_t bad_accesses;	/* outside of memory */
 	_Atomic uint32_t wakes; /* from any thread */
+	uint32_t strays;
+	uint64_t last_stray;
+	bool stray_wrote;
 };
 
 /* A function of the link layer, with the command queue set up. */

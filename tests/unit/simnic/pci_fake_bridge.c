@@ -220,3 +220,27 @@ void sn_bridge_switch_off(struct sn_bridge *bridge, bool off)
 {
 	fake_bridge.off = off;
 }
+
+int sn_bridge_space_map(struct sn_bridge *bridge, const struct sn_bridge_mapping *mapping)
+{
+	fake_bridge.mapping = *mapping;
+	return fake_bridge.answer;
+}
+
+void sn_bridge_space_unmap(struct sn_bridge *bridge, uint64_t at, uint64_t bytes)
+{
+	fake_bridge.mapping = (struct sn_bridge_mapping){ .at = at, .bytes = bytes };
+}
+
+bool sn_bridge_space_take(struct sn_bridge *bridge, struct sn_bridge_stray *stray)
+{
+	*stray = fake_bridge.stray;
+	fake_bridge.stray.bytes = 0;
+	return stray->bytes;
+}
+
+int sn_bridge_go_astray(struct sn_bridge *bridge, uint64_t at, bool write)
+{
+	fake_bridge.stray = (struct sn_bridge_stray){ at, 4096, write };
+	return fake_bridge.answer;
+}

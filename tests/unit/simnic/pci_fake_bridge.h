@@ -7,6 +7,7 @@
 #define TESTS_PCI_FAKE_BRIDGE_H
 
 #include "simnic/pci/bridge_ether.h"
+#include "simnic/pci/bridge_space.h"
 
 enum { FAKE_PAGES = 64, FAKE_NUMBER = 0x4321 };
 
@@ -31,6 +32,8 @@ struct fake_bridge {
 	struct sn_bridge_frames frames;
 	bool ready, off;
 	uint32_t receives; /* the ring that frames go into */
+	struct sn_bridge_mapping mapping;
+	struct sn_bridge_stray stray; /* one to be taken, unless it has no bytes */
 };
 extern struct fake_bridge fake_bridge;
 
