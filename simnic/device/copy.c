@@ -350,3 +350,15 @@ void sn_copy_out(void *dst, const struct iovec *src, uint32_t n_src, uint64_t by
 
 	copy_pieces(load_words, &to, 1, src, n_src, bytes);
 }
+
+void sn_copy_touch(const struct iovec *iov, uint32_t n)
+{
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+
+	for (uint32_t i = 0; i < n; i++) {
+		uintptr_t at = (uintptr_t)iov[i].iov_base, end = at + iov[i].iov_len;
+
+		for (; at < end; at = (at | (page - 1)) + 1)
+			(void)__atomic_load_n((const uint8_t *)at, __ATOMIC_RELAXED);
+	}
+}

@@ -44,5 +44,7 @@ void sn_copy_tear(bool lines);
  * has room for @bytes, and nobody else reads it meanwhile.
  */
 void sn_copy_out(void *dst, const struct iovec *src, uint32_t n_src, uint64_t bytes);
+/* Reads a byte of each page. */
+void sn_copy_touch(const struct iovec *iov, uint32_t n);
 
 #endif

@@ -247,13 +247,18 @@ static void pkt_headers(const struct sn_qp *qp, struct sn_pkt *pkt, const struct
 	pkt->solicited = !!(wqe->fm_ce_se & MLX5_WQE_CTRL_SOLICITED);
 }
 
-/* The receiver pulls long payload itself; it needs our own addresses. */
-static int list_payload(struct sn_pkt *pkt, const struct iovec *iov, int n)
+/*
+ * The receiver pulls long payload itself; it needs our own addresses. A guest's are read here once,
+ * too: what is out of this NIC's reach is met by this NIC.
+ */
+static int list_payload(const struct sn_qp *qp, struct sn_pkt *pkt, const struct iovec *iov, int n)
 {
 	int i;
 
 	if (n > SN_PKT_MAX_SGE)
 		return -EINVAL;
+	if (qp->dev->trapped && !pkt->first)
+		sn_copy_touch(iov, (uint32_t)n);
 	for (i = 0; i < n; i++) {
 		pkt->sge[i].addr = (uint64_t)iov[i].iov_base;
 		pkt->sge[i].len = (uint32_t)iov[i].iov_len;
@@ -284,10 +289,10 @@ static int pkt_payload(struct sn_qp *qp, struct sn_pkt *pkt, const struct sn_wqe
 		return n < 0 ? n : 0;
 	sn_posted_push_under(qp->dev, iov, (uint32_t)n);
 	if (pkt->flags & SN_PKT_F_PIECE)
-		return list_payload(pkt, iov, n);
+		return list_payload(qp, pkt, iov, n);
 	if (leaves_whole(qp, pkt) || wqe->length <= SN_PKT_INLINE)
 		return sn_stage_put(pkt, iov, (uint32_t)n, wqe->length);
-	return list_payload(pkt, iov, n);
+	return list_payload(qp, pkt, iov, n);
 }
 
 /* ---- transmitting --------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * The range that shows guest memory by DMA address, and the table behind it: one entry for each
- * page. Lists of pages that are not neighbours are shown once more, side by side, in the range's
- * second half (a view); views follow the table as the first half does.
+ * page. Lists of pages that are not neighbours are shown once more, side by side, at the range's
+ * end (a view); views follow the table as the rest does.
  *
  * Everything here is changed with the engine's lock held, which whoever accesses the range holds.
  */
@@ -19,7 +19,8 @@
 
 #define PAGE	    4096u
 #define PAGES	    (SN_BRIDGE_SPACE_BYTES / PAGE)
-#define RANGE_BYTES (2 * SN_BRIDGE_SPACE_BYTES)
+#define VIEW_BYTES  (1ull << 36)
+#define RANGE_BYTES (SN_BRIDGE_SPACE_BYTES + VIEW_BYTES)
 #define TABLE_BYTES (PAGES * sizeof(uint64_t))
 
 /* Bits of an entry beside the guest address; 0: the page leads nowhere. */

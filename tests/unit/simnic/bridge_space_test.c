@@ -88,6 +88,14 @@ static void assert_stray(uint64_t page, bool write)
 	assert_int_equal(stray.write, write || !READS_ARE_KNOWN);
 }
 
+/* Until the data path has met one; the test fails after some seconds. */
+static void await_stray(void)
+{
+	for (int i = 0; i < 20000 && !guest.strays; i++)
+		usleep(1000);
+	assert_true(guest.strays > 0);
+}
+
 static void assert_no_stray(void)
 {
 	struct sn_bridge_stray stray;
@@ -185,11 +193,28 @@ static void a_ring_that_is_unmapped_is_told(void)
 						 .lkey = from_key,
 						 .local = START,
 						 .bytes = 64 });
-	while (!guest.strays)
-		usleep(100);
+	await_stray();
 	while (sn_bridge_space_take(guest.bridge, &stray))
 		met |= stray.at == cq.ring.page[0];
 	assert_true(met);
+}
+
+/* A peer fetches long payload itself, be it of another process: here, one that never answers. */
+static void what_a_peer_is_to_fetch_is_read_before(void)
+{
+	struct guest_qp lonely;
+
+	guest_qp_make(&guest, &lonely, SN_BRIDGE_RC, &cq, 0);
+	guest_connect(&lonely, guest.bridge, 0xabcdef);
+	unmap(from.page[1]);
+	guest_post(&lonely, &(struct guest_request){ .opcode = MLX5_OPCODE_RDMA_WRITE,
+						     .rkey = to_key,
+						     .remote = START,
+						     .lkey = from_key,
+						     .local = START,
+						     .bytes = BYTES });
+	await_stray();
+	assert_stray(from.page[1], false);
 }
 
 static void all_is_unmapped_at_once(void)
@@ -278,6 +303,7 @@ int main(void)
 		T(what_is_mapped_again_is_reached_again),
 		T(a_page_mapped_elsewhere_takes_the_writes),
 		T(a_ring_that_is_unmapped_is_told),
+		T(what_a_peer_is_to_fetch_is_read_before),
 		T(all_is_unmapped_at_once),
 		T(the_data_path_goes_astray_on_demand),
 		T(mappings_are_checked),
