@@ -186,7 +186,7 @@ static uint64_t entry_at(struct sn_dev *dev, const struct sn_mr *list, const str
 	if (entry->key == SN_NULL_KEY)
 		return sn_nic_quirk(dev->nic, SN_QUIRK_NULL_KEY_REFUSED) ? 0
 									 : sn_null_at(len, access);
-	if (!under || under->kind != SN_MR_REGION)
+	if (!under || (under->kind != SN_MR_REGION && under->kind != SN_MR_PAGED))
 		return 0;
 	return sn_mr_translate(dev, entry->key, list->pdn, entry->va + offset, len,
 			       access & WRITES ? IBV_ACCESS_LOCAL_WRITE : 0);

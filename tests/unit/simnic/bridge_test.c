@@ -287,6 +287,7 @@ enum {
 	UMR_WQE = 144,
 	FREE_KEY = 1 << 29,
 	MASK_ENABLE = 1 << 0 | 1 << 1 | 1 << 6 | 1 << 7 | 1 << 13 | 0x1e << 17 | FREE_KEY,
+	MASK_LIST = 1 << 0 | 1 << 6 | 1 << 13 | 0x1e << 17 | FREE_KEY,
 	MASK_PD = 1 << 7,
 };
 
@@ -390,6 +391,37 @@ static void requests_fill_a_key(void **state)
 	expect(&rig.acq, MLX5_CQE_REQ_ERR, MLX5_CQE_SYNDROME_LOCAL_PROT_ERR);
 	enable_key(&umr, key, lkey); /* and gives it out again */
 	assert_int_equal(0, sn_bridge_key_destroy(rig.a->bridge, key >> 8));
+}
+
+/* A window or a list of a program's, over a region of the driver's cache of keys. */
+static void a_list_of_keys_leads_through_a_filled_key(void **state)
+{
+	const struct sn_bridge_key want = {
+		.mode = SN_BRIDGE_KLMS, .free = true, .octowords = 4, .pd = GUEST_PD
+	};
+	struct guest_request request = request_of(MLX5_OPCODE_RDMA_WRITE, BUFFER - GUEST_PAGE);
+	uint32_t key, index, lkey = guest_physical_key(rig.a, 0x22);
+	struct guest_qp umr = umr_up(&key);
+	uint8_t wqe[UMR_LIST_AT + 64] = { 0 };
+
+	enable_key(&umr, key, lkey);
+	assert_int_equal(0, sn_bridge_key_create(rig.a->bridge, &want, &index));
+	wqe[UMR_AT] = MLX5_WQE_UMR_CTRL_FLAG_INLINE;
+	put32(wqe + UMR_AT + 4, 4 << 16);
+	put64(wqe + UMR_AT + 8, MASK_LIST);
+	wqe[MKEY_AT + 2] = 0x3c;
+	put64(wqe + MKEY_AT + 16, START_A);
+	put64(wqe + MKEY_AT + 24, BUFFER - GUEST_PAGE);
+	put32(wqe + UMR_LIST_AT, BUFFER - GUEST_PAGE);
+	put32(wqe + UMR_LIST_AT + 4, key);
+	put64(wqe + UMR_LIST_AT + 8, START_A);
+	change_key(&rig.aqp, index << 8, wqe, sizeof(wqe));
+	expect(&rig.acq, MLX5_CQE_REQ, 0);
+	fill(8);
+	request.lkey = index << 8;
+	guest_post(&rig.aqp, &request);
+	expect(&rig.acq, MLX5_CQE_REQ, 0);
+	assert_same(BUFFER - GUEST_PAGE);
 }
 
 /* A list of 4 entries takes a request of 8, as the driver pads its requests to 64 bytes. */
@@ -865,6 +897,7 @@ int main(int argc, char **argv)
 		T(key_checks),
 		T(destroyed_key_is_dead),
 		T(requests_fill_a_key),
+		T(a_list_of_keys_leads_through_a_filled_key),
 		T(padded_list_fits_a_short_key),
 		T(a_free_key_is_no_key),
 		T(only_the_driver_changes_all_keys),
