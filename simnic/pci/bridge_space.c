@@ -142,22 +142,30 @@ static int lay(const struct sn_bridge *bridge, uint8_t *to, uint64_t dma, uint64
 	return err;
 }
 
-/* Lets the views follow the table, where they show these addresses. */
-static int lay_views(const struct sn_bridge *bridge, uint64_t dma, uint64_t end)
+/* Lets a view follow the table, where it shows these addresses. */
+static int lay_view(const struct sn_bridge *bridge, const struct view *view, uint64_t dma,
+		    uint64_t end)
 {
+	uint8_t *to = view->at;
 	int err = 0;
 
-	for (const struct view *view = bridge->space->views; view; view = view->next) {
-		uint8_t *to = view->at;
+	for (uint32_t i = 0; i < view->n && !err; to += view->run[i++].bytes) {
+		uint64_t from = view->run[i].dma, till = from + view->run[i].bytes;
+		uint64_t first = from > dma ? from : dma, last = till < end ? till : end;
 
-		for (uint32_t i = 0; i < view->n && !err; to += view->run[i++].bytes) {
-			uint64_t from = view->run[i].dma, till = from + view->run[i].bytes;
-			uint64_t first = from > dma ? from : dma, last = till < end ? till : end;
-
-			if (first < last)
-				err = lay(bridge, to + (first - from), first, last - first);
-		}
+		if (first < last)
+			err = lay(bridge, to + (first - from), first, last - first);
 	}
+	return err;
+}
+
+static int lay_views(const struct sn_bridge *bridge, uint64_t dma, uint64_t end)
+{
+	const struct view *view = bridge->space->views;
+	int err = 0;
+
+	for (; view && !err; view = view->next)
+		err = lay_view(bridge, view, dma, end);
 	return err;
 }
 
@@ -270,7 +278,7 @@ void *sn_bridge_space_view(struct sn_bridge *bridge, const struct sn_bridge_run 
 		free(view);
 		return NULL;
 	}
-	if (!lay_views(bridge, 0, SN_BRIDGE_SPACE_BYTES))
+	if (!lay_view(bridge, view, 0, SN_BRIDGE_SPACE_BYTES))
 		return view->at;
 	for (link = &space->views; *link != view; link = &(*link)->next)
 		;
