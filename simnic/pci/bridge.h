@@ -19,7 +19,6 @@
 #define SIMNIC_PCI_BRIDGE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct sn_bridge;

@@ -8,6 +8,7 @@ def load():
     import cases_belief     # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_net        # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_cycle      # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
+    import cases_iommu      # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_hold       # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_shift      # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     return CASES

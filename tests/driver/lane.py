@@ -40,6 +40,10 @@ MACHINE = ("-machine", "q35,memory-backend=ram", "-object",
 # 11,000 commands less for each NIC: the driver makes no cache of keys.
 # Cases between two guests, whose NICs are Ethernet; a cable connects the NICs of the same number.
 PAIRED = "net."
+# Cases in a guest whose NICs are behind an IOMMU. QEMU's tells devices of mappings in its caching mode alone.
+TRANSLATED = "iommu."
+IOMMU = ("-device", "intel-iommu,caching-mode=on")
+IOMMU_WORDS = " intel_iommu=on iommu=nopt iommu.strict=1"
 PEER_S = 90     # for what the other guest is asked
 WORDS = "no_timer_check lane.module=mlx5_core:prof_sel=1"
 CABLE = ("port-down", "port-up")
@@ -70,11 +74,12 @@ class DriverLane(Lane):
         self.fabrics = []
 
     def run(self, names):
-        """Cases between two guests come last: then two guests run already."""
+        """Cases between two guests come last: then two guests run already. Those behind an IOMMU share a guest."""
         paired = [name for name in names if name.startswith(PAIRED)]
-        alone = [name for name in names if name not in paired]
-        if alone:
-            super().run(alone)
+        translated = [name for name in names if name.startswith(TRANSLATED)]
+        alone = [name for name in names if name not in paired + translated]
+        shares = [share for share in (alone[i::self.args.guests] for i in range(self.args.guests)) if share]
+        self.run_shares([translated, *shares] if translated else shares)
         if paired:
             self.run_share(paired)
 
@@ -96,7 +101,7 @@ class DriverLane(Lane):
     def order(self, names, shell, host):
         return {"cases": names, "build": out_folder(self.args.build), "shell": shell, "seed": self.args.seed,
                 "limit": self.args.limit, "busybox": self.image.busybox, "host": host,
-                "nics": self.args.nics}
+                "nics": self.args.nics, "times": self.args.times}
 
     def nic(self, fabric, number, host, i):
         """QEMU's options for a NIC behind a root port of its own."""
@@ -106,11 +111,12 @@ class DriverLane(Lane):
 
     def one_guest(self, names, number, shell, fabric, host):
         socket = os.path.join(self.out, f"monitor-{number}")
-        machine = [*MACHINE, "-qmp", f"unix:{socket},server=on,wait=off"]
+        translated = self.args.iommu or any(name.startswith(TRANSLATED) for name in names)
+        machine = [*MACHINE, *(IOMMU if translated else ()), "-qmp", f"unix:{socket},server=on,wait=off"]
         for i in range(self.args.nics):
             machine += self.nic(fabric, number, host, i)
         guest = DriverGuest(self.image, self.order(names, shell, host), self.out, number, "tests/driver/inside.py",
-                            self.args.nice, machine, self.args.device, WORDS)
+                            self.args.nice, machine, self.args.device, WORDS + (IOMMU_WORDS if translated else ""))
         guest.monitor = Monitor(socket)
         guest.fabric, guest.host = fabric, host
         return guest
@@ -212,6 +218,8 @@ def parse_args():
     p.add_argument("--nics", type=int, default=4, choices=range(2, 9),
                    help="in a guest; a case uses one up, and the last stays well (4)")
     p.add_argument("--kernel", default="6.1", choices=list(KERNELS), help="Debian 12's own, or its backports' (6.1)")
+    p.add_argument("--iommu", action="store_true", help="each guest's NICs are behind an IOMMU, as those of iommu.* are")
+    p.add_argument("--times", type=int, help="how often a case of cycle.* repeats what it does (as its name says)")
     p.add_argument("--record", action="store_true", help="write rows.json")
     p.add_argument("--device", help="the shared object of the device (BUILD/out/lib/libsimnic_qemu.so)")
     p.add_argument("--simnicctl", help="of the same build as the device (BUILD/out/bin/simnicctl)")

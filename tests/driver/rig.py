@@ -25,6 +25,8 @@ GONE_S, SLOT_S = 90, 2  # until the kernel has taken a NIC away, and has its slo
 # What mlx5_core says where an answer of the firmware did not come, or came untold.
 LOST = ("after timeout", "Will cause a leak of a command resource", "canceled on out of queue timeout")
 BACK_S = 120    # until a NIC has its RDMA device
+# What an IOMMU's driver says of an access that it did not let through.
+DMA_FAULT = re.compile(r"DMAR: \[.*fault reason.*|DMAR: .*handling fault.*")
 # What the kernel may warn of; all else fails the case.
 WARNINGS = ("uverbs_destroy_ufile_hw",)
 
@@ -71,7 +73,7 @@ class Rig(guest_rig.Rig):
     def __init__(self, order, folder, host, number, nics_of_case):
         """nics_of_case: the one that the case may break, its backup, the one that stays well, and that one's backup."""
         super().__init__(order, folder, lambda text: host.tell(says=text))
-        self.host, self.number = host, number
+        self.host, self.number, self.times = host, number, order["times"]
         self.nic, self.backup, self.spare, self.spare_backup = nics_of_case
         self.log_from = len(guest_rig.run("dmesg"))
         self.net, self.backup_net, self.spare_net = (nic and Net(nic, order["host"], order["busybox"])
@@ -215,7 +217,13 @@ class Rig(guest_rig.Rig):
         lost = [row for row in self.kernel_log().splitlines() if any(word in row for word in LOST)]
         check(not lost, "; ".join(lost[:3]))
 
+    def dma_faults(self):
+        """What the kernel has said of them since the case began."""
+        return DMA_FAULT.findall(self.kernel_log())
+
     def kernel_is_content(self):
-        """Fails on a warning of the kernel that is in no list."""
+        """Fails on a warning of the kernel that is in no list, and on a DMA fault."""
+        faults = self.dma_faults()
+        check(not faults, "; ".join(faults[:3]))
         fresh = [w for w in warnings_of(self.kernel_log()) if w not in WARNINGS]
         check(not fresh, f"the kernel warns: {' '.join(fresh)}")

@@ -66,8 +66,11 @@ class Lane:
     def run(self, names):
         """Each guest has its share of the cases: an emulated kernel keeps one CPU busy."""
         n = self.args.guests
-        shares = [share for share in (names[i::n] for i in range(n)) if share]
-        with concurrent.futures.ThreadPoolExecutor(len(shares)) as pool:
+        self.run_shares([share for share in (names[i::n] for i in range(n)) if share])
+
+    def run_shares(self, shares):
+        """Shares of the cases, as many guests at a time as are wanted."""
+        with concurrent.futures.ThreadPoolExecutor(self.args.guests) as pool:
             list(pool.map(self.run_share, shares))
 
     def run_share(self, names):
