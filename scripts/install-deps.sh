@@ -11,6 +11,7 @@ packages="
 	gcc gcc-aarch64-linux-gnu libc6-dev libc6-dev-arm64-cross binutils make cmake ninja-build pkg-config git
 	clang libclang-rt-dev clang-format valgrind
 	libibverbs-dev ibverbs-providers ibverbs-utils perftest librdmacm-dev librdmacm1 rdmacm-utils
+	infiniband-diags iproute2
 	libnl-3-dev libnl-route-3-dev
 	libhiredis-dev liblmdb-dev libssl-dev redis-server openssl stunnel4
 	libjansson-dev libmicrohttpd-dev

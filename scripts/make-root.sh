@@ -14,7 +14,7 @@ folder=$2
 root=$folder/$suite
 # What the tests use; then what SHIFT's packages depend on, as there is no network in a test.
 packages="libibverbs1 libibverbs-dev ibverbs-providers ibverbs-utils librdmacm1 perftest redis-server redis-tools
-	openssl python3 python3-venv iproute2 libmicrohttpd12 liblmdb0 libisal2 libnl-3-200 libnl-route-3-200"
+	openssl python3 python3-venv iproute2 python3-pyverbs libmicrohttpd12 liblmdb0 libisal2 libnl-3-200 libnl-route-3-200"
 
 . "$(dirname "$0")/debian.sh"
 

@@ -370,6 +370,23 @@ static void tree_uverbs(struct tree *tree, const struct sn_fabric *fabric, const
 	put_link(tree, "device", "../..");
 }
 
+static void tree_umad(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
+{
+	char pci[128];
+	size_t n;
+
+	tree_host(tree, fabric, nic->host);
+	put(tree, "sys/class/infiniband_mad/abi_version", "5");
+	sn_pci_path(pci, sizeof(pci), nic);
+	n = strlen(tree->base);
+	snprintf(tree->base + n, sizeof(tree->base) - n, "/sys/devices/%s/infiniband_mad/umad%u",
+		 pci, nic->uverbs_minor);
+	put(tree, "ibdev", "%s", nic->ibdev);
+	put(tree, "port", "1");
+	put(tree, "dev", "231:%u", nic->uverbs_minor);
+	put_link(tree, "device", "../..");
+}
+
 /* Makes the device findable: its class links, and the node to open. */
 static void tree_links(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
@@ -385,6 +402,12 @@ static void tree_links(struct tree *tree, const struct sn_fabric *fabric, const 
 	snprintf(target, sizeof(target), "../../devices/%s/infiniband_verbs/uverbs%u", pci,
 		 nic->uverbs_minor);
 	snprintf(link, sizeof(link), "sys/class/infiniband_verbs/uverbs%u", nic->uverbs_minor);
+	put_link(tree, link, target);
+	snprintf(link, sizeof(link), "dev/infiniband/umad%u", nic->uverbs_minor);
+	put(tree, link, "simnic");
+	snprintf(target, sizeof(target), "../../devices/%s/infiniband_mad/umad%u", pci,
+		 nic->uverbs_minor);
+	snprintf(link, sizeof(link), "sys/class/infiniband_mad/umad%u", nic->uverbs_minor);
 	put_link(tree, link, target);
 }
 
@@ -425,6 +448,7 @@ static void tree_rdma_cm(struct tree *tree, const struct sn_fabric *fabric, uint
 	put(tree, "sys/class/misc/rdma_cm/abi_version", "4");
 	put(tree, "sys/class/misc/rdma_cm/dev", "10:122");
 	put(tree, "dev/infiniband/rdma_cm", "simnic");
+	put(tree, "mad/README", "Sockets of programs that opened umad.");
 }
 
 static void tree_nic(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
@@ -433,6 +457,7 @@ static void tree_nic(struct tree *tree, const struct sn_fabric *fabric, const st
 	tree_netdev(tree, fabric, nic);
 	tree_ibdev(tree, fabric, nic);
 	tree_uverbs(tree, fabric, nic);
+	tree_umad(tree, fabric, nic);
 	tree_links(tree, fabric, nic);
 	tree_bus(tree, fabric, nic);
 }
@@ -539,6 +564,8 @@ void sn_sysfs_nic_renamed(const struct sn_fabric *fabric, const struct sn_nic *n
 	rename(from, to);
 	snprintf(to, sizeof(to), "infiniband_verbs/uverbs%u/ibdev", nic->uverbs_minor);
 	put(&tree, to, "%s", nic->ibdev);
+	snprintf(to, sizeof(to), "infiniband_mad/umad%u/ibdev", nic->uverbs_minor);
+	put(&tree, to, "%s", nic->ibdev);
 }
 
 void sn_sysfs_nic_hide(const struct sn_fabric *fabric, const struct sn_nic *nic)
@@ -552,6 +579,10 @@ void sn_sysfs_nic_hide(const struct sn_fabric *fabric, const struct sn_nic *nic)
 	snprintf(file, sizeof(file), "sys/class/infiniband/%s", nic->ibdev);
 	drop(&tree, file);
 	snprintf(file, sizeof(file), "dev/infiniband/uverbs%u", nic->uverbs_minor);
+	drop(&tree, file);
+	snprintf(file, sizeof(file), "sys/class/infiniband_mad/umad%u", nic->uverbs_minor);
+	drop(&tree, file);
+	snprintf(file, sizeof(file), "dev/infiniband/umad%u", nic->uverbs_minor);
 	drop(&tree, file);
 }
 

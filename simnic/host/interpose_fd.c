@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Interposers for calls on an opened NIC or rdma_cm: ioctl, mmap, write, close, fcntl; and for RDMA
- * netlink.
+ * Interposers for calls on an opened NIC, rdma_cm or umad: ioctl, mmap, read, write, close, fcntl;
+ * and for RDMA netlink.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <rdma/mlx5-abi.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -16,6 +17,7 @@
 #include "simnic/cm/cm.h"
 #include "simnic/host/ctx.h"
 #include "simnic/host/real.h"
+#include "simnic/host/umad.h"
 #include "simnic/host/uverbs.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -38,6 +40,8 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	va_start(args, request);
 	arg = va_arg(args, void *);
 	va_end(args);
+	if (!ctx && sn_umad_is(fd))
+		return result(sn_umad_ioctl(fd, request, arg));
 	if (!ctx)
 		return sn_real()->ioctl(fd, request, arg);
 	err = request == RDMA_VERBS_IOCTL ? sn_uverbs_ioctl(ctx, arg) : -ENOTTY;
@@ -106,21 +110,46 @@ EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t 
 	return mem;
 }
 
-/* The commands of rdma_cm are written. */
+/* The commands of rdma_cm are written, and so are datagrams. */
 EXPORT ssize_t write(int fd, const void *buf, size_t n)
+{
+	bool of_cm = sn_cm_is(fd);
+	ssize_t ret;
+
+	if (!of_cm && !sn_umad_is(fd))
+		return sn_real()->write(fd, buf, n);
+	ret = of_cm ? sn_cm_write(fd, buf, n) : sn_umad_write(fd, buf, n);
+	return ret < 0 ? result((int)ret) : ret;
+}
+
+static ssize_t read_fd(int fd, void *buf, size_t n)
 {
 	ssize_t ret;
 
-	if (!sn_cm_is(fd))
-		return sn_real()->write(fd, buf, n);
-	ret = sn_cm_write(fd, buf, n);
+	if (!sn_umad_is(fd))
+		return sn_real()->read(fd, buf, n);
+	ret = sn_umad_read(fd, buf, n);
 	return ret < 0 ? result((int)ret) : ret;
+}
+
+EXPORT ssize_t read(int fd, void *buf, size_t n)
+{
+	return read_fd(fd, buf, n);
+}
+
+ssize_t __read_chk(int fd, void *buf, size_t n, size_t size);
+EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t size)
+{
+	if (n > size)
+		abort();
+	return read_fd(fd, buf, n);
 }
 
 EXPORT int close(int fd)
 {
 	sn_fd_close(fd);
 	sn_cm_closed(fd);
+	sn_umad_closed(fd);
 	return sn_real()->close(fd);
 }
 

@@ -20,6 +20,7 @@
 #include "simnic/host/path.h"
 #include "simnic/host/port_file.h"
 #include "simnic/host/real.h"
+#include "simnic/host/umad.h"
 
 #define EXPORT __attribute__((visibility("default")))
 /*
@@ -40,6 +41,8 @@ static int open_at(int dir, const char *path, int flags, mode_t mode)
 		fd = sn_host_cm_open();
 	} else if (sn_path_uverbs(path, &minor)) {
 		fd = sn_ctx_open(minor);
+	} else if (sn_path_umad(path, &minor)) {
+		fd = sn_umad_open(minor, flags);
 	} else {
 		fd = sn_real()->openat(dir, MAP_PATH(path), flags, mode);
 		return of_port ? sn_port_file_opened(fd) : fd;
@@ -108,6 +111,12 @@ EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
 }
 TWIN(fopen) FILE *fopen64(const char *restrict path, const char *restrict mode);
 
+/* Whose working directory this is finds what is in it by relative names. */
+EXPORT int chdir(const char *path)
+{
+	return sn_real()->chdir(MAP_PATH(path));
+}
+
 EXPORT DIR *opendir(const char *path)
 {
 	return sn_real()->opendir(MAP_PATH(path));
@@ -129,6 +138,7 @@ static int as_device(struct stat *st, dev_t number)
 }
 
 #define UVERBS_DEV(minor) makedev(231, 192 + (minor))
+#define UMAD_DEV(minor)	  makedev(231, (minor))
 #define RDMA_CM_DEV	  makedev(10, 122) /* of a kernel: any free number */
 
 /* Corrects what was found of a path. */
@@ -138,6 +148,8 @@ static int as_named(const char *path, struct stat *st)
 
 	if (sn_path_rdma_cm(path))
 		return as_device(st, RDMA_CM_DEV);
+	if (sn_path_umad(path, &minor))
+		return as_device(st, UMAD_DEV(minor));
 	return sn_path_uverbs(path, &minor) ? as_device(st, UVERBS_DEV(minor)) : 0;
 }
 

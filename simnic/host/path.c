@@ -47,16 +47,26 @@ const char *sn_path_map(const char *path, char *buf, size_t len)
 	return path;
 }
 
-bool sn_path_uverbs(const char *path, unsigned int *minor)
+/* A device of a NIC: the prefix, and the number of the NIC. */
+static bool device_named(const char *path, const char *prefix, unsigned int *minor)
 {
-	static const char prefix[] = "/dev/infiniband/uverbs";
-	size_t n = sizeof(prefix) - 1;
+	size_t n = strlen(prefix);
 	char *end;
 
 	if (!path || strncmp(path, prefix, n) || !isdigit((unsigned char)path[n]) || sn_host_init())
 		return false;
 	*minor = strtoul(path + n, &end, 10);
 	return !*end && *minor < sn_host_fabric()->n_nics;
+}
+
+bool sn_path_uverbs(const char *path, unsigned int *minor)
+{
+	return device_named(path, "/dev/infiniband/uverbs", minor);
+}
+
+bool sn_path_umad(const char *path, unsigned int *minor)
+{
+	return device_named(path, "/dev/infiniband/umad", minor);
 }
 
 bool sn_path_rdma_cm(const char *path)

@@ -74,10 +74,12 @@ static void resolve(void)
 	real.readlink = dlsym(RTLD_NEXT, "readlink");
 	real.readlinkat = dlsym(RTLD_NEXT, "readlinkat");
 	real.realpath = dlsym(RTLD_NEXT, "realpath");
+	real.chdir = dlsym(RTLD_NEXT, "chdir");
 	real.access = dlsym(RTLD_NEXT, "access");
 	real.faccessat = dlsym(RTLD_NEXT, "faccessat");
 	real.ioctl = dlsym(RTLD_NEXT, "ioctl");
 	real.mmap = dlsym(RTLD_NEXT, "mmap");
+	real.read = dlsym(RTLD_NEXT, "read");
 	real.write = dlsym(RTLD_NEXT, "write");
 	real.close = dlsym(RTLD_NEXT, "close");
 	real.fcntl = dlsym(RTLD_NEXT, "fcntl");

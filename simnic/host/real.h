@@ -25,10 +25,12 @@ struct sn_real {
 	ssize_t (*readlink)(const char *path, char *buf, size_t len);
 	ssize_t (*readlinkat)(int dir, const char *path, char *buf, size_t len);
 	char *(*realpath)(const char *path, char *resolved);
+	int (*chdir)(const char *path);
 	int (*access)(const char *path, int mode);
 	int (*faccessat)(int dir, const char *path, int mode, int flags);
 	int (*ioctl)(int fd, unsigned long request, ...);
 	void *(*mmap)(void *addr, size_t length, int prot, int flags, int fd, off_t offset);
+	ssize_t (*read)(int fd, void *buf, size_t n);
 	ssize_t (*write)(int fd, const void *buf, size_t n);
 	int (*close)(int fd);
 	int (*fcntl)(int fd, int command, ...);
