@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,100 +15,23 @@
 #include "simnic/fabric/fabric.h"
 #include "simnic/fabric/pci_path.h"
 #include "simnic/fabric/sysfs.h"
+#include "simnic/fabric/tree.h"
 
-struct tree {
-	char base[512]; /* where relative paths start */
-	bool replace;	/* programs read it meanwhile: the old file or the new one, never a half */
-	int err;	/* first failure; later calls do nothing */
-};
-
-static void make_parents(char *path)
-{
-	for (char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
-		*p = '\0';
-		mkdir(path, 0755);
-		*p = '/';
-	}
-}
-
-static void put(struct tree *tree, const char *file, const char *format, ...)
-{
-	char path[1024], fresh[1100];
-	va_list args;
-	FILE *f;
-
-	if (tree->err)
-		return;
-	snprintf(path, sizeof(path), "%s/%s", tree->base, file);
-	make_parents(path);
-	snprintf(fresh, sizeof(fresh), tree->replace ? "%s.%d" : "%s", path, getpid());
-	f = fopen(fresh, "we");
-	if (!f) {
-		tree->err = -errno;
-		return;
-	}
-	va_start(args, format);
-	vfprintf(f, format, args);
-	va_end(args);
-	if (fputc('\n', f) == EOF || fclose(f))
-		tree->err = -EIO;
-	else if (tree->replace && rename(fresh, path))
-		tree->err = -errno;
-}
-
-static void drop(const struct tree *tree, const char *file)
-{
-	char path[1024];
-
-	snprintf(path, sizeof(path), "%s/%s", tree->base, file);
-	remove(path);
-}
-
-static void put_link(struct tree *tree, const char *link, const char *target)
-{
-	char path[1024], fresh[1100];
-
-	if (tree->err)
-		return;
-	snprintf(path, sizeof(path), "%s/%s", tree->base, link);
-	make_parents(path);
-	/* Readers of a folder of devices pass over names with a dot in front. */
-	snprintf(fresh, sizeof(fresh), "%s/.link.%d", tree->base, getpid());
-	if (symlink(target, fresh) || rename(fresh, path))
-		tree->err = -errno;
-}
-
-static void put_guid(struct tree *tree, const char *file, uint64_t guid)
-{
-	put(tree, file, "%04x:%04x:%04x:%04x", (unsigned)(guid >> 48),
-	    (unsigned)(guid >> 32) & 0xffff, (unsigned)(guid >> 16) & 0xffff,
-	    (unsigned)guid & 0xffff);
-}
-
-static void put_gid(struct tree *tree, const char *file, const uint8_t gid[16])
-{
-	char text[64], *p = text;
-
-	for (int i = 0; i < 16; i += 2)
-		p += sprintf(p, "%s%02x%02x", i ? ":" : "", gid[i], gid[i + 1]);
-	put(tree, file, "%s", text);
-}
-
-static void tree_host(struct tree *tree, const struct sn_fabric *fabric, uint32_t host)
+static void tree_host(struct sn_tree *tree, const struct sn_fabric *fabric, uint32_t host)
 {
 	snprintf(tree->base, sizeof(tree->base), "%s/h%u", fabric->dir, host);
 }
 
 /* ---- PCI ------------------------------------------------------------------------------------ */
 
-static void pci_link(struct tree *tree, const char *pci)
+static void pci_link(struct sn_tree *tree, const char *pci)
 {
 	const char *function = strrchr(pci, '/') + 1;
 	char link[64], target[256];
 
 	snprintf(link, sizeof(link), "sys/bus/pci/devices/%s", function);
 	snprintf(target, sizeof(target), "../../../devices/%s", pci);
-	put_link(tree, link, target);
+	sn_tree_link(tree, link, target);
 }
 
 #define DRIVER	 "mlx5_core"
@@ -118,7 +40,7 @@ static void pci_link(struct tree *tree, const char *pci)
 #define CONFIG_HEADER 64 /* bytes that may be read without privileges */
 
 /* Written in place, as whoever has it open reads the device, not a file. */
-static void put_config(struct tree *tree, const struct sn_nic *nic)
+static void put_config(struct sn_tree *tree, const struct sn_nic *nic)
 {
 	uint8_t config[CONFIG_HEADER] = { 0xb3, 0x15, 0x1b, 0x10, 0x46, 0x05, 0x10, 0x00,
 					  0x00, 0x00, 0x00, 0x02, 0x08, 0x00, 0x00, 0x00 };
@@ -133,7 +55,7 @@ static void put_config(struct tree *tree, const struct sn_nic *nic)
 	else if (pci == SN_PCI_ALL_ONES)
 		memset(config, 0xff, sizeof(config));
 	snprintf(path, sizeof(path), "%s/config", tree->base);
-	make_parents(path);
+	sn_tree_parents(path);
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
 	if (fd < 0 || pwrite(fd, config, sizeof(config), 0) != sizeof(config))
 		tree->err = -EIO;
@@ -142,7 +64,7 @@ static void put_config(struct tree *tree, const struct sn_nic *nic)
 }
 
 /* The kernel's driver of the NIC. Open MPI takes UCX for a device by its driver's name. */
-static void put_driver(struct tree *tree, const char *pci)
+static void put_driver(struct sn_tree *tree, const char *pci)
 {
 	const char *function = strrchr(pci, '/') + 1;
 	char up[64] = "../../", target[256];
@@ -150,42 +72,43 @@ static void put_driver(struct tree *tree, const char *pci)
 	for (const char *p = strchr(pci, '/'); p; p = strchr(p + 1, '/'))
 		strcat(up, "../");
 	snprintf(target, sizeof(target), "%sbus/pci", up);
-	put_link(tree, "subsystem", target);
+	sn_tree_link(tree, "subsystem", target);
 	snprintf(target, sizeof(target), "%sbus/pci/drivers/" DRIVER, up);
-	put_link(tree, "driver", target);
-	put(tree, "uevent",
-	    "DRIVER=" DRIVER "\nPCI_CLASS=20000\nPCI_ID=15B3:101B\nPCI_SUBSYS_ID=15B3:0007\n"
-	    "PCI_SLOT_NAME=%s\nMODALIAS=" MODALIAS,
-	    function);
+	sn_tree_link(tree, "driver", target);
+	sn_tree_put(tree, "uevent",
+		    "DRIVER=" DRIVER
+		    "\nPCI_CLASS=20000\nPCI_ID=15B3:101B\nPCI_SUBSYS_ID=15B3:0007\n"
+		    "PCI_SLOT_NAME=%s\nMODALIAS=" MODALIAS,
+		    function);
 }
 
-static void driver_link(struct tree *tree, const char *pci)
+static void driver_link(struct sn_tree *tree, const char *pci)
 {
 	const char *function = strrchr(pci, '/') + 1;
 	char link[64], target[256];
 
 	snprintf(link, sizeof(link), "sys/bus/pci/drivers/" DRIVER "/%s", function);
 	snprintf(target, sizeof(target), "../../../../devices/%s", pci);
-	put_link(tree, link, target);
+	sn_tree_link(tree, link, target);
 }
 
-static void put_pci_speed(struct tree *tree, const struct sn_nic *nic)
+static void put_pci_speed(struct sn_tree *tree, const struct sn_nic *nic)
 {
 	const struct sn_speed *speed = &nic->cable.speed;
 
-	put(tree, "current_link_speed", "%s", sn_speed_pci_text(speed));
-	put(tree, "current_link_width", "%u", atomic_load(&speed->pci_lanes));
+	sn_tree_put(tree, "current_link_speed", "%s", sn_speed_pci_text(speed));
+	sn_tree_put(tree, "current_link_width", "%u", atomic_load(&speed->pci_lanes));
 }
 
-static void put_rate(struct tree *tree, const struct sn_nic *nic)
+static void put_rate(struct sn_tree *tree, const struct sn_nic *nic)
 {
 	char text[SN_SPEED_TEXT];
 
 	sn_speed_rate_text(&nic->cable.speed, text);
-	put(tree, "ports/1/rate", "%s", text);
+	sn_tree_put(tree, "ports/1/rate", "%s", text);
 }
 
-static void tree_pci(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
+static void tree_pci(struct sn_tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
 	char pci[128];
 	size_t n;
@@ -197,34 +120,34 @@ static void tree_pci(struct tree *tree, const struct sn_fabric *fabric, const st
 	snprintf(tree->base + n, sizeof(tree->base) - n, "/sys/devices/%s", pci);
 	put_config(tree, nic);
 	put_driver(tree, pci);
-	put(tree, "vendor", "0x15b3");
-	put(tree, "device", "0x101b");
-	put(tree, "subsystem_vendor", "0x15b3");
-	put(tree, "subsystem_device", "0x0007");
-	put(tree, "class", "0x020000");
-	put(tree, "revision", "0x00");
-	put(tree, "modalias", MODALIAS);
-	put(tree, "numa_node", "%d", nic->numa);
-	put(tree, "local_cpus", "ffffffff");
-	put(tree, "local_cpulist", "0-31");
-	put(tree, "max_link_speed", "16.0 GT/s PCIe");
-	put(tree, "max_link_width", "16");
+	sn_tree_put(tree, "vendor", "0x15b3");
+	sn_tree_put(tree, "device", "0x101b");
+	sn_tree_put(tree, "subsystem_vendor", "0x15b3");
+	sn_tree_put(tree, "subsystem_device", "0x0007");
+	sn_tree_put(tree, "class", "0x020000");
+	sn_tree_put(tree, "revision", "0x00");
+	sn_tree_put(tree, "modalias", MODALIAS);
+	sn_tree_put(tree, "numa_node", "%d", nic->numa);
+	sn_tree_put(tree, "local_cpus", "ffffffff");
+	sn_tree_put(tree, "local_cpulist", "0-31");
+	sn_tree_put(tree, "max_link_speed", "16.0 GT/s PCIe");
+	sn_tree_put(tree, "max_link_width", "16");
 	put_pci_speed(tree, nic);
-	put(tree, "enable", "1");
-	put(tree, "../class", "0x060400");
-	put(tree, "../max_link_speed", "16.0 GT/s PCIe");
-	put(tree, "../max_link_width", "16");
+	sn_tree_put(tree, "enable", "1");
+	sn_tree_put(tree, "../class", "0x060400");
+	sn_tree_put(tree, "../max_link_speed", "16.0 GT/s PCIe");
+	sn_tree_put(tree, "../max_link_width", "16");
 }
 
-static void put_port_state(struct tree *tree, const struct sn_nic *nic)
+static void put_port_state(struct sn_tree *tree, const struct sn_nic *nic)
 {
 	bool up = atomic_load(&nic->port_up);
 
-	put(tree, "ports/1/state", up ? "4: ACTIVE" : "1: DOWN");
-	put(tree, "ports/1/phys_state", up ? "5: LinkUp" : "3: Disabled");
+	sn_tree_put(tree, "ports/1/state", up ? "4: ACTIVE" : "1: DOWN");
+	sn_tree_put(tree, "ports/1/phys_state", up ? "5: LinkUp" : "3: Disabled");
 }
 
-static void tree_gid(struct tree *tree, const struct sn_nic *nic, uint32_t index)
+static void tree_gid(struct sn_tree *tree, const struct sn_nic *nic, uint32_t index)
 {
 	static const char *const types[] = { [SN_GID_IB] = "IB/RoCE v1",
 					     [SN_GID_ROCE_V1] = "IB/RoCE v1",
@@ -239,16 +162,17 @@ static void tree_gid(struct tree *tree, const struct sn_nic *nic, uint32_t index
 	snprintf(kind, sizeof(kind), "ports/1/gid_attrs/types/%u", index);
 	snprintf(ndev, sizeof(ndev), "ports/1/gid_attrs/ndevs/%u", index);
 	sn_nic_gid_at(nic, index, own);
-	put_gid(tree, gid, type ? own : nothing);
+	sn_tree_gid(tree, gid, type ? own : nothing);
 	if (type)
-		put(tree, kind, "%s", types[type]);
+		sn_tree_put(tree, kind, "%s", types[type]);
 	else
-		drop(tree, kind); /* the kernel's file of an empty entry cannot be read either */
+		sn_tree_drop(tree,
+			     kind); /* the kernel's file of an empty entry cannot be read either */
 	sn_nic_vlan_name(nic, vlan, name, sizeof(name));
 	if (type && nic->netdev[0])
-		put(tree, ndev, "%s", vlan ? name : nic->netdev);
+		sn_tree_put(tree, ndev, "%s", vlan ? name : nic->netdev);
 	else
-		drop(tree, ndev);
+		sn_tree_drop(tree, ndev);
 }
 
 /*
@@ -256,7 +180,7 @@ static void tree_gid(struct tree *tree, const struct sn_nic *nic, uint32_t index
  */
 static void tree_vlans(const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
-	struct tree tree = { .replace = true };
+	struct sn_tree tree = { .replace = true };
 	char file[64], name[32];
 	uint16_t vlan;
 
@@ -267,29 +191,31 @@ static void tree_vlans(const struct sn_fabric *fabric, const struct sn_nic *nic)
 			continue;
 		sn_nic_vlan_name(nic, vlan, name, sizeof(name));
 		snprintf(file, sizeof(file), "proc/net/vlan/%s", name);
-		put(&tree, file, "%s  VID: %u\t REORDER_HDR: 1  dev->priv_flags: 1021\nDevice: %s",
-		    name, vlan, nic->netdev);
+		sn_tree_put(&tree, file,
+			    "%s  VID: %u\t REORDER_HDR: 1  dev->priv_flags: 1021\nDevice: %s", name,
+			    vlan, nic->netdev);
 	}
 }
 
-static void tree_pkeys(struct tree *tree, const struct sn_nic *nic)
+static void tree_pkeys(struct sn_tree *tree, const struct sn_nic *nic)
 {
 	char file[32];
 
 	for (uint32_t i = 0; i < sn_nic_pkeys(nic); i++) {
 		snprintf(file, sizeof(file), "ports/1/pkeys/%u", i);
-		put(tree, file, "0x%04x", atomic_load(&nic->tenant.pkey[i]));
+		sn_tree_put(tree, file, "0x%04x", atomic_load(&nic->tenant.pkey[i]));
 	}
 }
 
-static void tree_gids(struct tree *tree, const struct sn_nic *nic)
+static void tree_gids(struct sn_tree *tree, const struct sn_nic *nic)
 {
 	for (uint32_t i = 0; i < SN_MAX_GIDS; i++)
 		tree_gid(tree, nic, i);
 }
 
 /* Below the PCI function, where /sys/class/infiniband/<device>/device/net leads. */
-static void tree_netdev(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
+static void tree_netdev(struct sn_tree *tree, const struct sn_fabric *fabric,
+			const struct sn_nic *nic)
 {
 	char pci[128], file[256];
 
@@ -298,40 +224,41 @@ static void tree_netdev(struct tree *tree, const struct sn_fabric *fabric, const
 	tree_host(tree, fabric, nic->host);
 	sn_pci_path(pci, sizeof(pci), nic);
 	snprintf(file, sizeof(file), "sys/devices/%s/net/%s/dev_port", pci, nic->netdev);
-	put(tree, file, "0");
+	sn_tree_put(tree, file, "0");
 	snprintf(file, sizeof(file), "sys/devices/%s/net/%s/dev_id", pci, nic->netdev);
-	put(tree, file, "0x0");
+	sn_tree_put(tree, file, "0x0");
 }
 
 /* Lists the counters: reads find the values of that moment (host/port_file.c). */
-static void tree_counters(struct tree *tree)
+static void tree_counters(struct sn_tree *tree)
 {
 	char path[64];
 
 	for (uint32_t i = 0; sn_counter_file(i); i++) {
 		snprintf(path, sizeof(path), "ports/1/%s", sn_counter_file(i));
-		put(tree, path, "0");
+		sn_tree_put(tree, path, "0");
 	}
 }
 
-static void tree_port(struct tree *tree, const struct sn_nic *nic)
+static void tree_port(struct sn_tree *tree, const struct sn_nic *nic)
 {
 	bool eth = nic->link_layer == SN_LINK_ETH;
 
 	put_port_state(tree, nic);
-	put(tree, "ports/1/link_layer", eth ? "Ethernet" : "InfiniBand");
-	put(tree, "ports/1/lid", "0x%x", nic->lid);
-	put(tree, "ports/1/lid_mask_count", "0");
-	put(tree, "ports/1/sm_lid", "0x%x", eth ? 0 : 1);
-	put(tree, "ports/1/sm_sl", "0");
+	sn_tree_put(tree, "ports/1/link_layer", eth ? "Ethernet" : "InfiniBand");
+	sn_tree_put(tree, "ports/1/lid", "0x%x", nic->lid);
+	sn_tree_put(tree, "ports/1/lid_mask_count", "0");
+	sn_tree_put(tree, "ports/1/sm_lid", "0x%x", eth ? 0 : 1);
+	sn_tree_put(tree, "ports/1/sm_sl", "0");
 	put_rate(tree, nic);
-	put(tree, "ports/1/cap_mask", eth ? "0x04010000" : "0x2651e848");
+	sn_tree_put(tree, "ports/1/cap_mask", eth ? "0x04010000" : "0x2651e848");
 	tree_pkeys(tree, nic);
 	tree_counters(tree);
 	tree_gids(tree, nic);
 }
 
-static void tree_ibdev(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
+static void tree_ibdev(struct sn_tree *tree, const struct sn_fabric *fabric,
+		       const struct sn_nic *nic)
 {
 	char pci[128];
 	size_t n;
@@ -341,78 +268,85 @@ static void tree_ibdev(struct tree *tree, const struct sn_fabric *fabric, const 
 	n = strlen(tree->base);
 	snprintf(tree->base + n, sizeof(tree->base) - n, "/sys/devices/%s/infiniband/%s", pci,
 		 nic->ibdev);
-	put(tree, "node_type", "1: CA");
-	put_guid(tree, "node_guid", nic->node_guid);
-	put_guid(tree, "sys_image_guid", nic->image_guid);
-	put(tree, "node_desc", "h%u simnic", nic->host);
-	put(tree, "fw_ver", "20.35.1012");
-	put(tree, "hw_rev", "0");
-	put(tree, "hca_type", "MT4123");
-	put(tree, "board_id", "MT_0000000223");
+	sn_tree_put(tree, "node_type", "1: CA");
+	sn_tree_guid(tree, "node_guid", nic->node_guid);
+	sn_tree_guid(tree, "sys_image_guid", nic->image_guid);
+	sn_tree_put(tree, "node_desc", "h%u simnic", nic->host);
+	sn_tree_put(tree, "fw_ver", "20.35.1012");
+	sn_tree_put(tree, "hw_rev", "0");
+	sn_tree_put(tree, "hca_type", "MT4123");
+	sn_tree_put(tree, "board_id", "MT_0000000223");
 	tree_port(tree, nic);
-	put_link(tree, "device", "../..");
+	sn_tree_link(tree, "device", "../..");
 }
 
-static void tree_uverbs(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
+/* A class of devices that programs open: its name, that of its devices, and its version. */
+struct node_class {
+	const char *name, *device, *version;
+	uint32_t first_minor;
+};
+
+static const struct node_class classes[] = { { "infiniband_verbs", "uverbs", "6", 192 },
+					     { "infiniband_mad", "umad", "5", 0 } };
+enum { CLASSES = sizeof(classes) / sizeof(classes[0]) };
+#define EACH_CLASS(kind)                                                                           \
+	for (const struct node_class *kind = classes; kind < classes + CLASSES; kind++)
+
+/* Writes the path of a NIC's device of a class: below the class, or its node. */
+static void class_path(char to[128], const struct node_class *kind, const struct sn_nic *nic)
 {
-	char pci[128];
+	snprintf(to, 128, "sys/class/%s/%s%u", kind->name, kind->device, nic->uverbs_minor);
+}
+
+static void node_path(char to[128], const struct node_class *kind, const struct sn_nic *nic)
+{
+	snprintf(to, 128, "dev/infiniband/%s%u", kind->device, nic->uverbs_minor);
+}
+
+static void tree_class(struct sn_tree *tree, const struct sn_fabric *fabric,
+		       const struct sn_nic *nic, const struct node_class *kind)
+{
+	char pci[128], file[128];
 	size_t n;
 
 	tree_host(tree, fabric, nic->host);
-	put(tree, "sys/class/infiniband_verbs/abi_version", "6");
+	snprintf(file, sizeof(file), "sys/class/%s/abi_version", kind->name);
+	sn_tree_put(tree, file, "%s", kind->version);
 	sn_pci_path(pci, sizeof(pci), nic);
 	n = strlen(tree->base);
-	snprintf(tree->base + n, sizeof(tree->base) - n,
-		 "/sys/devices/%s/infiniband_verbs/uverbs%u", pci, nic->uverbs_minor);
-	put(tree, "ibdev", "%s", nic->ibdev);
-	put(tree, "abi_version", "1");
-	put(tree, "dev", "231:%u", 192 + nic->uverbs_minor);
-	put_link(tree, "device", "../..");
+	snprintf(tree->base + n, sizeof(tree->base) - n, "/sys/devices/%s/%s/%s%u", pci, kind->name,
+		 kind->device, nic->uverbs_minor);
+	sn_tree_put(tree, "ibdev", "%s", nic->ibdev);
+	sn_tree_put(tree, "abi_version", "1");
+	sn_tree_put(tree, "port", "1");
+	sn_tree_put(tree, "dev", "231:%u", kind->first_minor + nic->uverbs_minor);
+	sn_tree_link(tree, "device", "../..");
 }
 
-static void tree_umad(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
-{
-	char pci[128];
-	size_t n;
-
-	tree_host(tree, fabric, nic->host);
-	put(tree, "sys/class/infiniband_mad/abi_version", "5");
-	sn_pci_path(pci, sizeof(pci), nic);
-	n = strlen(tree->base);
-	snprintf(tree->base + n, sizeof(tree->base) - n, "/sys/devices/%s/infiniband_mad/umad%u",
-		 pci, nic->uverbs_minor);
-	put(tree, "ibdev", "%s", nic->ibdev);
-	put(tree, "port", "1");
-	put(tree, "dev", "231:%u", nic->uverbs_minor);
-	put_link(tree, "device", "../..");
-}
-
-/* Makes the device findable: its class links, and the node to open. */
-static void tree_links(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
+/* Makes the device findable: its class links, and the nodes to open. */
+static void tree_links(struct sn_tree *tree, const struct sn_fabric *fabric,
+		       const struct sn_nic *nic)
 {
 	char pci[128], link[128], target[256];
 
 	tree_host(tree, fabric, nic->host);
 	sn_pci_path(pci, sizeof(pci), nic);
-	snprintf(link, sizeof(link), "dev/infiniband/uverbs%u", nic->uverbs_minor);
-	put(tree, link, "simnic");
 	snprintf(target, sizeof(target), "../../devices/%s/infiniband/%s", pci, nic->ibdev);
 	snprintf(link, sizeof(link), "sys/class/infiniband/%s", nic->ibdev);
-	put_link(tree, link, target);
-	snprintf(target, sizeof(target), "../../devices/%s/infiniband_verbs/uverbs%u", pci,
-		 nic->uverbs_minor);
-	snprintf(link, sizeof(link), "sys/class/infiniband_verbs/uverbs%u", nic->uverbs_minor);
-	put_link(tree, link, target);
-	snprintf(link, sizeof(link), "dev/infiniband/umad%u", nic->uverbs_minor);
-	put(tree, link, "simnic");
-	snprintf(target, sizeof(target), "../../devices/%s/infiniband_mad/umad%u", pci,
-		 nic->uverbs_minor);
-	snprintf(link, sizeof(link), "sys/class/infiniband_mad/umad%u", nic->uverbs_minor);
-	put_link(tree, link, target);
+	sn_tree_link(tree, link, target);
+	EACH_CLASS(kind)
+	{
+		node_path(link, kind, nic);
+		sn_tree_put(tree, link, "simnic");
+		snprintf(target, sizeof(target), "../../devices/%s/%s/%s%u", pci, kind->name,
+			 kind->device, nic->uverbs_minor);
+		class_path(link, kind, nic);
+		sn_tree_link(tree, link, target);
+	}
 }
 
 /* The GPU beside the first port of a card. */
-static void tree_gpu(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
+static void tree_gpu(struct sn_tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
 	char pci[128];
 	size_t n;
@@ -422,14 +356,14 @@ static void tree_gpu(struct tree *tree, const struct sn_fabric *fabric, const st
 	pci_link(tree, pci);
 	n = strlen(tree->base);
 	snprintf(tree->base + n, sizeof(tree->base) - n, "/sys/devices/%s", pci);
-	put(tree, "vendor", "0x10de");
-	put(tree, "device", "0x2330");
-	put(tree, "class", "0x030200");
-	put(tree, "numa_node", "%d", nic->numa);
+	sn_tree_put(tree, "vendor", "0x10de");
+	sn_tree_put(tree, "device", "0x2330");
+	sn_tree_put(tree, "class", "0x030200");
+	sn_tree_put(tree, "numa_node", "%d", nic->numa);
 }
 
 /* The PCI bus shows NICs and GPUs where there are GPUs; else programs see the machine's own. */
-static void tree_bus(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
+static void tree_bus(struct sn_tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
 	char pci[128];
 
@@ -442,29 +376,28 @@ static void tree_bus(struct tree *tree, const struct sn_fabric *fabric, const st
 		tree_gpu(tree, fabric, nic);
 }
 
-static void tree_rdma_cm(struct tree *tree, const struct sn_fabric *fabric, uint32_t host)
+static void tree_rdma_cm(struct sn_tree *tree, const struct sn_fabric *fabric, uint32_t host)
 {
 	tree_host(tree, fabric, host);
-	put(tree, "sys/class/misc/rdma_cm/abi_version", "4");
-	put(tree, "sys/class/misc/rdma_cm/dev", "10:122");
-	put(tree, "dev/infiniband/rdma_cm", "simnic");
-	put(tree, "mad/README", "Sockets of programs that opened umad.");
+	sn_tree_put(tree, "sys/class/misc/rdma_cm/abi_version", "4");
+	sn_tree_put(tree, "sys/class/misc/rdma_cm/dev", "10:122");
+	sn_tree_put(tree, "dev/infiniband/rdma_cm", "simnic");
 }
 
-static void tree_nic(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
+static void tree_nic(struct sn_tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
 	tree_pci(tree, fabric, nic);
 	tree_netdev(tree, fabric, nic);
 	tree_ibdev(tree, fabric, nic);
-	tree_uverbs(tree, fabric, nic);
-	tree_umad(tree, fabric, nic);
+	EACH_CLASS(kind)
+	tree_class(tree, fabric, nic, kind);
 	tree_links(tree, fabric, nic);
 	tree_bus(tree, fabric, nic);
 }
 
 int sn_sysfs_create(const struct sn_fabric *fabric)
 {
-	struct tree tree = { .err = 0 };
+	struct sn_tree tree = { .err = 0 };
 
 	/* Last first: tmpfs lists the newest entry first, and tools take the first device. */
 	for (uint32_t host = 0; host < fabric->n_hosts; host++) {
@@ -476,9 +409,9 @@ int sn_sysfs_create(const struct sn_fabric *fabric)
 }
 
 /* Programs read on while it changes; a device that is not in the classes has its tree still. */
-static struct tree tree_of_device(const struct sn_fabric *fabric, const struct sn_nic *nic)
+static struct sn_tree tree_of_device(const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
-	struct tree tree = { .replace = true };
+	struct sn_tree tree = { .replace = true };
 	char pci[128];
 
 	sn_pci_path(pci, sizeof(pci), nic);
@@ -489,14 +422,14 @@ static struct tree tree_of_device(const struct sn_fabric *fabric, const struct s
 
 void sn_sysfs_port_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
-	struct tree tree = tree_of_device(fabric, nic);
+	struct sn_tree tree = tree_of_device(fabric, nic);
 
 	put_port_state(&tree, nic);
 }
 
-static struct tree tree_of_function(const struct sn_fabric *fabric, const struct sn_nic *nic)
+static struct sn_tree tree_of_function(const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
-	struct tree tree = { .replace = true };
+	struct sn_tree tree = { .replace = true };
 	char pci[128];
 
 	sn_pci_path(pci, sizeof(pci), nic);
@@ -507,14 +440,14 @@ static struct tree tree_of_function(const struct sn_fabric *fabric, const struct
 
 void sn_sysfs_pci_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
-	struct tree tree = tree_of_function(fabric, nic);
+	struct sn_tree tree = tree_of_function(fabric, nic);
 
 	put_config(&tree, nic);
 }
 
 void sn_sysfs_speed_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
-	struct tree port = tree_of_device(fabric, nic), function = tree_of_function(fabric, nic);
+	struct sn_tree port = tree_of_device(fabric, nic), function = tree_of_function(fabric, nic);
 
 	put_rate(&port, nic);
 	put_pci_speed(&function, nic);
@@ -522,7 +455,7 @@ void sn_sysfs_speed_refresh(const struct sn_fabric *fabric, const struct sn_nic 
 
 void sn_sysfs_gids_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
-	struct tree tree = tree_of_device(fabric, nic);
+	struct sn_tree tree = tree_of_device(fabric, nic);
 
 	tree_gids(&tree, nic);
 	tree_vlans(fabric, nic);
@@ -530,7 +463,7 @@ void sn_sysfs_gids_refresh(const struct sn_fabric *fabric, const struct sn_nic *
 
 void sn_sysfs_pkeys_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
-	struct tree tree = tree_of_device(fabric, nic);
+	struct sn_tree tree = tree_of_device(fabric, nic);
 
 	tree_pkeys(&tree, nic);
 }
@@ -539,21 +472,22 @@ void sn_sysfs_netdev_refresh(const struct sn_fabric *fabric, const struct sn_nic
 			     const char *old)
 {
 	static const char *const parts[] = { "/dev_port", "/dev_id", "" };
-	struct tree tree = tree_of_device(fabric, nic);
+	struct sn_tree tree = tree_of_device(fabric, nic);
 	char file[128];
 
 	for (size_t i = 0; old[0] && i < sizeof(parts) / sizeof(parts[0]); i++) {
 		snprintf(file, sizeof(file), "../../net/%s%s", old, parts[i]);
-		drop(&tree, file);
+		sn_tree_drop(&tree, file);
 	}
-	drop(&tree, "../../net"); /* now as for a NIC without one; tree_netdev() makes it anew */
+	sn_tree_drop(&tree,
+		     "../../net"); /* now as for a NIC without one; tree_netdev() makes it anew */
 	tree_gids(&tree, nic);
 	tree_netdev(&tree, fabric, nic);
 }
 
 void sn_sysfs_nic_renamed(const struct sn_fabric *fabric, const struct sn_nic *nic, const char *old)
 {
-	struct tree tree = { .replace = true };
+	struct sn_tree tree = { .replace = true };
 	char pci[128], from[1024], to[1024];
 
 	sn_pci_path(pci, sizeof(pci), nic);
@@ -562,28 +496,29 @@ void sn_sysfs_nic_renamed(const struct sn_fabric *fabric, const struct sn_nic *n
 	snprintf(from, sizeof(from), "%s/infiniband/%s", tree.base, old);
 	snprintf(to, sizeof(to), "%s/infiniband/%s", tree.base, nic->ibdev);
 	rename(from, to);
-	snprintf(to, sizeof(to), "infiniband_verbs/uverbs%u/ibdev", nic->uverbs_minor);
-	put(&tree, to, "%s", nic->ibdev);
-	snprintf(to, sizeof(to), "infiniband_mad/umad%u/ibdev", nic->uverbs_minor);
-	put(&tree, to, "%s", nic->ibdev);
+	EACH_CLASS(kind)
+	{
+		snprintf(to, sizeof(to), "%s/%s%u/ibdev", kind->name, kind->device,
+			 nic->uverbs_minor);
+		sn_tree_put(&tree, to, "%s", nic->ibdev);
+	}
 }
 
 void sn_sysfs_nic_hide(const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
-	struct tree tree = { .replace = true };
+	struct sn_tree tree = { .replace = true };
 	char file[128];
 
 	tree_host(&tree, fabric, nic->host);
-	snprintf(file, sizeof(file), "sys/class/infiniband_verbs/uverbs%u", nic->uverbs_minor);
-	drop(&tree, file);
 	snprintf(file, sizeof(file), "sys/class/infiniband/%s", nic->ibdev);
-	drop(&tree, file);
-	snprintf(file, sizeof(file), "dev/infiniband/uverbs%u", nic->uverbs_minor);
-	drop(&tree, file);
-	snprintf(file, sizeof(file), "sys/class/infiniband_mad/umad%u", nic->uverbs_minor);
-	drop(&tree, file);
-	snprintf(file, sizeof(file), "dev/infiniband/umad%u", nic->uverbs_minor);
-	drop(&tree, file);
+	sn_tree_drop(&tree, file);
+	EACH_CLASS(kind)
+	{
+		class_path(file, kind, nic);
+		sn_tree_drop(&tree, file);
+		node_path(file, kind, nic);
+		sn_tree_drop(&tree, file);
+	}
 }
 
 /* libibverbs takes folders of another age for another device. */
@@ -602,7 +537,7 @@ static void device_becomes_new(const struct sn_fabric *fabric, const struct sn_n
 
 void sn_sysfs_links_renew(const struct sn_fabric *fabric, uint32_t host, uint32_t n)
 {
-	struct tree tree = { .replace = true };
+	struct sn_tree tree = { .replace = true };
 
 	while (n-- > 0)
 		if (atomic_load(&fabric->nic[host][n].state) != SN_NIC_DISASSOCIATED)
@@ -611,7 +546,7 @@ void sn_sysfs_links_renew(const struct sn_fabric *fabric, uint32_t host, uint32_
 
 void sn_sysfs_nic_show(const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
-	struct tree tree = { .replace = true };
+	struct sn_tree tree = { .replace = true };
 
 	device_becomes_new(fabric, nic);
 	tree_links(&tree, fabric, nic);

@@ -9,6 +9,7 @@
 #include <rdma/mlx5-abi.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -16,6 +17,7 @@
 
 #include "simnic/cm/cm.h"
 #include "simnic/host/ctx.h"
+#include "simnic/host/netlink.h"
 #include "simnic/host/real.h"
 #include "simnic/host/umad.h"
 #include "simnic/host/uverbs.h"
@@ -182,13 +184,26 @@ mmap64(void *addr, size_t length, int prot, int flags, int fd, off_t offset);
 
 /*
  * libibverbs reads sysfs only where RDMA netlink does not exist at all: an empty listing, which a
- * kernel without RDMA devices would give, ends its search.
+ * kernel without RDMA devices would give, ends its search. So only iproute2's `rdma` has it.
  */
 EXPORT int socket(int domain, int type, int protocol)
 {
 	if (domain == AF_NETLINK && protocol == NETLINK_RDMA && !sn_host_init()) {
+		if (!strcmp(program_invocation_short_name, "rdma"))
+			return sn_netlink_open(type);
 		errno = EPROTONOSUPPORT;
 		return -1;
 	}
 	return sn_real()->socket(domain, type, protocol);
+}
+
+EXPORT ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *to,
+		      socklen_t size)
+{
+	ssize_t ret;
+
+	if (!sn_netlink_is(fd))
+		return sn_real()->sendto(fd, buf, n, flags, to, size);
+	ret = sn_netlink_send(fd, buf, n);
+	return ret < 0 ? result((int)ret) : ret;
 }

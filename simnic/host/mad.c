@@ -79,7 +79,7 @@ bool sn_mad_reaches(const struct sn_fabric *fabric, const struct sn_nic *from,
 
 /* ---- directed routes ------------------------------------------------------------------------ */
 
-/* One hop out of a NIC: to its switch, or to the other end of the cable. */
+/* Goes one hop out of a NIC: to its switch, or to the other end of the cable. */
 static bool hop_from_nic(const struct sn_fabric *fabric, struct sn_mad_node *node, uint32_t port)
 {
 	const struct sn_nic *nic = node->nic;
@@ -163,7 +163,7 @@ static void switch_info(const struct sn_fabric *fabric, uint8_t *to)
 	sn_mad_put16(to + 6, (uint16_t)(fabric->n_hosts * fabric->n_nics + fabric->n_nics));
 }
 
-/* What is the same of each port: 4 lanes of EDR, MTU 4096. */
+/* Each port has 4 lanes of EDR, and MTU 4096. */
 static void port_common(uint8_t *to, bool up)
 {
 	sn_mad_put64(to + 8, PREFIX);
@@ -212,7 +212,7 @@ bool sn_mad_port_info(const struct sn_fabric *fabric, const struct sn_mad_node *
 	return true;
 }
 
-/* 32 of a table, which no switch has. */
+/* Writes 32 of a table, which no switch has. */
 static bool pkeys(const struct sn_mad_node *node, uint32_t block, uint8_t *to)
 {
 	uint32_t n = node->nic ? sn_nic_pkeys(node->nic) : 0;

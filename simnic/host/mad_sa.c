@@ -126,7 +126,7 @@ static void class_port_info(struct answer *answer)
 	add(answer, record);
 }
 
-/* -1: no such attribute. */
+/* Returns -1 if there is no such attribute. */
 static int records(struct answer *answer, uint16_t attribute)
 {
 	switch (attribute) {

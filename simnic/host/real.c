@@ -84,6 +84,7 @@ static void resolve(void)
 	real.close = dlsym(RTLD_NEXT, "close");
 	real.fcntl = dlsym(RTLD_NEXT, "fcntl");
 	real.socket = dlsym(RTLD_NEXT, "socket");
+	real.sendto = dlsym(RTLD_NEXT, "sendto");
 	real.uname = dlsym(RTLD_NEXT, "uname");
 }
 

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/utsname.h>
@@ -35,6 +36,8 @@ struct sn_real {
 	int (*close)(int fd);
 	int (*fcntl)(int fd, int command, ...);
 	int (*socket)(int domain, int type, int protocol);
+	ssize_t (*sendto)(int fd, const void *buf, size_t n, int flags, const struct sockaddr *to,
+			  socklen_t size);
 	int (*uname)(struct utsname *name);
 };
 

@@ -142,6 +142,7 @@ static struct file *find_free(void)
 static int socket_make(struct file *file)
 {
 	struct sockaddr_un address;
+	char folder[sizeof(sn_host_fabric()->dir) + 16];
 	struct stat st;
 	int err = address_of(file->nic, file->name, &address);
 
@@ -150,7 +151,9 @@ static int socket_make(struct file *file)
 	file->fd = sn_real()->socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (file->fd < 0)
 		return -errno;
-	unlink(address.sun_path); /* of another process with this number */
+	unlink(address.sun_path); /* another process may have had this number */
+	snprintf(folder, sizeof(folder), "%s/h%u/mad", sn_host_fabric()->dir, file->nic->host);
+	mkdir(folder, 0777);
 	if (!bind(file->fd, (struct sockaddr *)&address, sizeof(address)) &&
 	    !sn_real()->fstat(file->fd, &st)) {
 		file->inode = st.st_ino;
@@ -342,7 +345,7 @@ static void come_back(const struct file *file, struct message *message, uint32_t
 	deliver(file->nic, file->name, message, HEADER + n);
 }
 
-/* To a process that answers it, or that asked for it. */
+/* Sends it to the process that answers it, or that asked for it. */
 static bool pass_on(const struct file *file, const struct message *sent, size_t n)
 {
 	uint16_t lid = ntohs(sent->header.lid);
@@ -449,7 +452,7 @@ static uint32_t agent_of(int fd, const uint8_t *mad)
 	return id;
 }
 
-/* As the kernel does it: what does not fit stays, and the reader is told how long it is. */
+/* A datagram that does not fit stays, and the reader is told how long it is, as by a kernel. */
 ssize_t sn_umad_read(int fd, void *buf, size_t n)
 {
 	struct message message;

@@ -16,10 +16,10 @@
 
 int sn_umad_open(unsigned int minor, int flags); /* returns the new fd or -errno */
 bool sn_umad_is(int fd);
-/* These are for a file of umad. Results as of the system call, or -errno. */
+/* The fd is a file of umad. The result is the system call's, or -errno. */
 int sn_umad_ioctl(int fd, unsigned long request, void *arg);
 ssize_t sn_umad_write(int fd, const void *buf, size_t n);
 ssize_t sn_umad_read(int fd, void *buf, size_t n);
-void sn_umad_closed(int fd); /* about to be closed; any fd */
+void sn_umad_closed(int fd); /* any fd is about to be closed */
 
 #endif
