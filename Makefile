@@ -27,7 +27,7 @@ endif
 .PHONY: all help deps build quick demo test san-address san-thread test-clang format check-format fuzz \
 	proof proof-long model-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long again-long soak cases situations alerts crossed gray-long \
 	valgrind programs \
-	pyverbs ucx-gtest bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-regions bench-memory bench-kv \
+	pyverbs ucx-gtest rust-tests bench bench-simnic bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-regions bench-memory bench-kv \
 	bench-detect bench-push bench-scale bench-cluster bench-programs bench-test \
 	bench-parity bench-bystanders bench-status bench-spread bench-txn figures figures-draw figures-publish install clean
 
@@ -68,7 +68,9 @@ help:
 	@echo "  make fuzz             libFuzzer on values, messages, configuration; $(MINUTES) minutes each"
 	@echo "  make programs         MPI, training, PyTorch RPC, Mooncake, NIXL, perftest through faults; gets them"
 	@echo "  make ucx-gtest        UCX's own gtest, without SHIFT and with; builds it, which takes half an hour"
+	@echo "  make rust-tests       the own tests of the crates ibverbs and sideway, without SHIFT and with; gets them"
 	@echo "  make pyverbs          rdma-core's python tests, without SHIFT and with; docs/pyverbs.md"
+	@echo "                        SUITE=sid: in a root of Debian sid, for rdma-core's newest; docs/pyverbs-sid.md; gets it"
 	@echo "Benches (QUICK=1: a look; results in $(OUT)/)"
 	@echo "  make bench            bench-ab (no fault: stock against SHIFT) and bench-fallback"
 	@echo "  make bench-lat        Table 2: small messages beside 1,000 idle QPs (ONLY=\"1 MiB\" ROUNDS=40)"
@@ -76,6 +78,7 @@ help:
 	@echo "  make bench-verbs      instructions and time of each data verb: stock, SHIFT by each engine"
 	@echo "  make bench-parity     SCRIPTS=1000 scripts of faults on stock and SHIFT: who lives? (3 s each)"
 	@echo "  make bench-bystanders SCRIPTS=1000 bystanders: do they see what stock shows? (ONLY=death SEED=n)"
+	@echo "  make bench-simnic     simnic itself: latency, messages per second (BEFORE=build folder of another commit)"
 	@echo "  make bench-ucx        UCX by rc_mlx5, by rc_verbs, and by rc_verbs under SHIFT (ROUNDS=7)"
 	@echo "  make bench-status     what watching costs: an answer for 2 x 1,000 QPs, throughput beside it"
 	@echo "  make bench-kv         what the KV costs, up to 4,096 instances against one redis-server"
@@ -240,8 +243,14 @@ ucx-gtest: build
 	@./scripts/build-ucx-gtest.sh $(B)
 	@python3 tests/ucx/run_ucx_gtest.py --build $(B)
 
+# Status 77: there is no cargo, and it says so.
+rust-tests: build
+	@./scripts/build-rust-tests.sh $(B)
+	@python3 tests/rust/run_rust.py --build $(B)
+
 pyverbs: build
-	@python3 tests/pyverbs/run_pyverbs.py --build $(B) --write docs/pyverbs.md
+	@$(if $(SUITE),python3 tests/distros/distros.py --build $(B) --out $(OUT) --suites $(SUITE) --cases pyverbs,\
+		python3 tests/pyverbs/run_pyverbs.py --build $(B) --write docs/pyverbs.md)
 
 bench: bench-ab bench-fallback
 
@@ -282,6 +291,9 @@ bench-txn: bench-programs
 
 bench-ucx: build
 	@python3 bench/ucx.py --build $(B) --out $(OUT) --rounds $(or $(ROUNDS),7)
+
+bench-simnic: build
+	@python3 bench/simnic.py --build $(B) --out $(OUT) --rounds $(or $(ROUNDS),5) $(if $(BEFORE),--before $(BEFORE))
 
 bench-status: build
 	@python3 bench/status.py --build $(B) --out $(OUT)

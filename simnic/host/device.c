@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <rdma/mlx5-abi.h>
 #include <stdlib.h>
+#include <net/if.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -276,6 +277,20 @@ bool sn_gid_known(const struct sn_ctx *ctx, const uint8_t dgid[16], uint32_t sgi
 				   &host, &nic);
 }
 
+/* The index of the entry's network interface; 0: none, or it is of another namespace. */
+static uint32_t gid_interface(const struct sn_nic *nic, uint32_t index)
+{
+	uint16_t vlan = sn_nic_vlan_at(nic, index);
+	char name[32];
+
+	if (!nic->netdev[0])
+		return 0;
+	if (!vlan)
+		return if_nametoindex(nic->netdev);
+	sn_nic_vlan_name(nic, vlan, name, sizeof(name));
+	return if_nametoindex(name);
+}
+
 /* false: the entry is empty. */
 static bool gid_fill(const struct sn_ctx *ctx, uint32_t index, struct ib_uverbs_gid_entry *entry)
 {
@@ -288,6 +303,7 @@ static bool gid_fill(const struct sn_ctx *ctx, uint32_t index, struct ib_uverbs_
 		.gid_index = index,
 		.port_num = 1,
 		.gid_type = type - SN_GID_IB, /* counted as in enum ib_uverbs_gid_type */
+		.netdev_ifindex = gid_interface(ctx->nic, index),
 	};
 	sn_nic_gid_at(ctx->nic, index, (uint8_t *)entry->gid);
 	return true;

@@ -27,7 +27,8 @@ from shiftlab.results import ROOT, save
 
 SUITES = ("bullseye", "bookworm", "trixie", "forky", "sid")
 CASES = {"loads": "loads", "pingpong": "ibv_rc_pingpong", "write_bw": "ib_write_bw", "redis": "Redis", "doctor": "doctor",
-         "wheel": "wheel", "packages": "packages"}
+         "wheel": "wheel", "packages": "packages", "pyverbs": "rdma-core's python tests"}
+ALONE = ("pyverbs",)            # what takes long runs only where it is asked for
 WANTED = (33, 39, 44, 48, 56)   # versions of rdma-core, and the newest
 SHARE = "/mnt/shift"            # where the source tree is in a root
 LIMIT_S = 2400
@@ -140,8 +141,8 @@ def table(suites):
     return "\n".join(lines) + "\n"
 
 
-def names(text, known):
-    chosen = text.split(",") if text else list(known)
+def names(text, known, alone=()):
+    chosen = text.split(",") if text else [name for name in known if name not in alone]
     wrong = [name for name in chosen if name not in known]
     if wrong:
         sys.exit(f"distros: what is {', '.join(wrong)}? There are {', '.join(known)}")
@@ -160,7 +161,7 @@ def parse():
     given = parser.parse_args()
     given.pythons = [os.path.realpath(os.path.expanduser(folder)) for folder in given.pythons]
     given.over = given.over and os.path.abspath(given.over)
-    given.suites, given.cases = names(given.suites, SUITES), names(given.cases, CASES)
+    given.suites, given.cases = names(given.suites, SUITES), names(given.cases, CASES, ALONE)
     given.roots = os.path.join(os.path.abspath(given.build), "distros")
     given.packages = os.path.join(os.path.abspath(given.out), "packages")
     return given

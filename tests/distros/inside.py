@@ -163,8 +163,17 @@ def wheel(_):
     return ", ".join(said([p, "--version"]).strip() for p in pythons)
 
 
+def pyverbs(_):
+    """The python tests of this rdma-core: nothing is worse with SHIFT. The page of it goes beside the log."""
+    text = said([sys.executable, os.path.join(TESTS, "pyverbs", "run_pyverbs.py"), "--build", args.build, "--write",
+                 os.path.join(os.path.dirname(args.packages), "pyverbs.md"), "--results",
+                 os.path.join(os.path.dirname(args.packages), "pyverbs-results.txt")], limit=LONG_S)
+    print(text, flush=True)
+    return "; ".join(re.findall(r"^(?:stock|shift): .*|^worse with SHIFT: .*", text, re.M))
+
+
 # What changes the system comes last.
-CASES = {case.__name__: case for case in (loads, pingpong, write_bw, redis, doctor, wheel, packages)}
+CASES = {case.__name__: case for case in (loads, pingpong, write_bw, redis, doctor, pyverbs, wheel, packages)}
 
 
 def run(name):

@@ -136,13 +136,13 @@ def summary(cls, way):
     return ", ".join(f"{n} {ENDINGS[ending]}{why and f' ({why})'}" for (ending, why), n in sorted(counted.items()))
 
 
-def write_results(classes):
+def write_results(path, classes):
     """Of each class, in the tests' words."""
     lines = ["Written by make pyverbs: numbers of tests without SHIFT, and with SHIFT where these differ.", ""]
     for cls in classes:
         stock, shift = (summary(cls, way) for way in WAYS)
         lines.append(f"{cls.name[len('test_'):]}: {stock}" + (f"; with SHIFT: {shift}" if shift != stock else ""))
-    with open(RESULTS, "w") as f:
+    with open(path, "w") as f:
         f.write("\n".join(lines) + "\n")
 
 
@@ -153,7 +153,8 @@ def main():
     p.add_argument("--only", default="", help="classes whose module.Class matches this expression")
     p.add_argument("--ways", type=lambda s: s.split(","), default=list(WAYS))
     p.add_argument("--seconds", type=float, default=60, help="for one process")
-    p.add_argument("--write", help="where the page goes; the results of each class go to results.txt")
+    p.add_argument("--write", help="where the page goes")
+    p.add_argument("--results", default=RESULTS, help="where these go")
     p.add_argument("--verbose", action="store_true", help="what the tests print")
     args = p.parse_args()
     missing = tests_installed()
@@ -171,7 +172,9 @@ def main():
         return 1
     if args.write:
         write_page(args.write, classes, unusable)
-        write_results(classes)
+        write_results(args.results, classes)
+    for way in args.ways:
+        print(f"{way}: " + ", ".join(f"{sum(c.count(way, e) for c in classes)} {e}" for e in ENDINGS))
     worse = sum(len(c.worse()) for c in classes)
     print(f"worse with SHIFT: {worse}")
     return 1 if worse else 0
