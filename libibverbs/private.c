@@ -36,11 +36,8 @@ HOOK_EXPORT int ibv_cmd_create_cq(WORDS_DECLARE)
 				      WORDS_PASS);
 }
 
-/*
- * (context, attr, cq, ...). The attributes are changed in place and put back, as they may be longer
- * than this release knows.
- */
-HOOK_EXPORT int ibv_cmd_create_cq_ex(WORDS_DECLARE)
+/* The attributes are changed in place and put back, as they may be longer than is known here. */
+static int create_cq_ex(void *function, WORDS_DECLARE)
 {
 	struct ibv_cq_init_attr_ex *attr = (struct ibv_cq_init_attr_ex *)a1;
 	struct ibv_comp_channel *channel = attr->channel, *real = real_channel(channel);
@@ -48,11 +45,22 @@ HOOK_EXPORT int ibv_cmd_create_cq_ex(WORDS_DECLARE)
 
 	if (real != channel)
 		attr->channel = real;
-	ret = create_with_real_async((struct ibv_context *)a0, real_private()->create_cq_ex,
-				     WORDS_PASS);
+	ret = create_with_real_async((struct ibv_context *)a0, function, WORDS_PASS);
 	if (real != channel)
 		attr->channel = channel;
 	return ret;
+}
+
+/* (context, attr, cq, ...) */
+HOOK_EXPORT int ibv_cmd_create_cq_ex(WORDS_DECLARE)
+{
+	return create_cq_ex(real_private()->create_cq_ex, WORDS_PASS);
+}
+
+/* (context, attr, the provider's attributes, cq, ...): libmlx5 calls this one since rdma-core 65. */
+HOOK_EXPORT int ibv_cmd_create_cq_ex2(WORDS_DECLARE)
+{
+	return create_cq_ex(real_private()->create_cq_ex2, WORDS_PASS);
 }
 
 /* (pd, ...) */

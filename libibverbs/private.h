@@ -30,6 +30,7 @@ typedef unsigned long word;
 
 int ibv_cmd_create_cq(WORDS_DECLARE);
 int ibv_cmd_create_cq_ex(WORDS_DECLARE);
+int ibv_cmd_create_cq_ex2(WORDS_DECLARE);
 int ibv_cmd_create_qp(WORDS_DECLARE);
 int ibv_cmd_create_qp_ex(WORDS_DECLARE);
 int ibv_cmd_create_qp_ex2(WORDS_DECLARE);

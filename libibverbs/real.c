@@ -75,6 +75,7 @@ static const struct symbol symbols[] = {
 	PRIVATE(open_device, "verbs_open_device"),
 	PRIVATE(create_cq, "ibv_cmd_create_cq"),
 	PRIVATE(create_cq_ex, "ibv_cmd_create_cq_ex"),
+	PRIVATE(create_cq_ex2, "ibv_cmd_create_cq_ex2"),
 	PRIVATE(create_qp, "ibv_cmd_create_qp"),
 	PRIVATE(create_qp_ex, "ibv_cmd_create_qp_ex"),
 	PRIVATE(create_qp_ex2, "ibv_cmd_create_qp_ex2"),

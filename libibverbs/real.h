@@ -8,7 +8,7 @@
 /* Private functions of libibverbs, without the node that changes with each release. */
 struct real_private {
 	struct ibv_context *(*open_device)(struct ibv_device *device, void *private_data);
-	void *create_cq, *create_cq_ex;
+	void *create_cq, *create_cq_ex, *create_cq_ex2;
 	void *create_qp, *create_qp_ex, *create_qp_ex2;
 	void *create_srq, *create_srq_ex, *create_wq;
 	void *resize_cq;

@@ -28,12 +28,24 @@ static int real(WORDS_DECLARE)
 	return answer;
 }
 
+static struct ibv_comp_channel ours, theirs;
+static struct ibv_comp_channel *channel_seen;
+static bool async_is_real, async_seen;
+
+static int real_create_cq(WORDS_DECLARE)
+{
+	channel_seen = ((struct ibv_cq_init_attr_ex *)a1)->channel;
+	async_seen = async_is_real;
+	return answer;
+}
+
 const struct real_private *real_private(void)
 {
 	static struct real_private functions;
 
 	functions.query_mr = functions.reg_dm_mr = functions.reg_dmabuf_mr = functions.reg_mr_ex =
 		functions.execute_ioctl = (void *)real;
+	functions.create_cq_ex = functions.create_cq_ex2 = (void *)real_create_cq;
 	return &functions;
 }
 
@@ -54,15 +66,17 @@ void shift_command_done(struct ibv_context *context, const struct ib_uverbs_ioct
 
 void shift_async_real_begin(struct ibv_context *context)
 {
+	async_is_real = true;
 }
 
 void shift_async_real_end(struct ibv_context *context)
 {
+	async_is_real = false;
 }
 
 struct ibv_comp_channel *shift_channel_real(struct ibv_comp_channel *channel)
 {
-	return channel;
+	return channel == &ours ? &theirs : channel;
 }
 
 void shift_cq_resized(struct ibv_cq *cq)
@@ -139,6 +153,25 @@ static void buffer_of_reg_dmabuf_mr(void **state)
 	assert_int_equal(region.access, 3);
 }
 
+/* A provider that makes a completion queue by itself: the kernel gets its own descriptors. */
+static void completion_queues_of_providers(void **state)
+{
+	int (*const ways[])(WORDS_DECLARE) = { ibv_cmd_create_cq_ex, ibv_cmd_create_cq_ex2 };
+	struct ibv_context context = { .num_comp_vectors = 1 };
+	struct ibv_cq_init_attr_ex attr = { .cqe = 1, .channel = &ours };
+
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		channel_seen = NULL;
+		async_seen = false;
+		answer = 0;
+		assert_int_equal(ways[i]((word)&context, (word)&attr, 0, 0, 0, 0, 0, 0, 0, 0), 0);
+		assert_ptr_equal(channel_seen, &theirs);
+		assert_ptr_equal(attr.channel, &ours);
+		assert_true(async_seen);
+		assert_false(async_is_real);
+	}
+}
+
 static void others(void **state)
 {
 	assert_int_equal(ibv_cmd_reg_dm_mr((word)&pd, 1, 64, 128, 7, (word)&mr, 0, 0, 0, 0), 0);
@@ -213,6 +246,7 @@ int main(void)
 		cmocka_unit_test_setup(memory_of_reg_mr_ex, setup),
 		cmocka_unit_test_setup(buffer_of_reg_mr_ex, setup),
 		cmocka_unit_test_setup(buffer_of_reg_dmabuf_mr, setup),
+		cmocka_unit_test_setup(completion_queues_of_providers, setup),
 		cmocka_unit_test_setup(others, setup),
 		cmocka_unit_test_setup(not_told, setup),
 		cmocka_unit_test_setup(commands_of_drivers, setup),
