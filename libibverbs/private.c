@@ -57,7 +57,7 @@ HOOK_EXPORT int ibv_cmd_create_cq_ex(WORDS_DECLARE)
 	return create_cq_ex(real_private()->create_cq_ex, WORDS_PASS);
 }
 
-/* (context, attr, the provider's attributes, cq, ...): libmlx5 calls this one since rdma-core 65. */
+/* (context, attr, provider's attr, cq, ...): libmlx5 calls this one since rdma-core 65. */
 HOOK_EXPORT int ibv_cmd_create_cq_ex2(WORDS_DECLARE)
 {
 	return create_cq_ex(real_private()->create_cq_ex2, WORDS_PASS);

@@ -280,14 +280,15 @@ static void tree_ibdev(struct sn_tree *tree, const struct sn_fabric *fabric,
 	sn_tree_link(tree, "device", "../..");
 }
 
-/* A class of devices that programs open: its name, that of its devices, and its version. */
+/* A class of devices that programs open: its name, that of its devices, its version, a file. */
 struct node_class {
-	const char *name, *device, *version;
+	const char *name, *device, *version, *file;
 	uint32_t first_minor;
 };
 
-static const struct node_class classes[] = { { "infiniband_verbs", "uverbs", "6", 192 },
-					     { "infiniband_mad", "umad", "5", 0 } };
+static const struct node_class classes[] = { { "infiniband_verbs", "uverbs", "6", "abi_version",
+					       192 },
+					     { "infiniband_mad", "umad", "5", "port", 0 } };
 enum { CLASSES = sizeof(classes) / sizeof(classes[0]) };
 #define EACH_CLASS(kind)                                                                           \
 	for (const struct node_class *kind = classes; kind < classes + CLASSES; kind++)
@@ -317,8 +318,7 @@ static void tree_class(struct sn_tree *tree, const struct sn_fabric *fabric,
 	snprintf(tree->base + n, sizeof(tree->base) - n, "/sys/devices/%s/%s/%s%u", pci, kind->name,
 		 kind->device, nic->uverbs_minor);
 	sn_tree_put(tree, "ibdev", "%s", nic->ibdev);
-	sn_tree_put(tree, "abi_version", "1");
-	sn_tree_put(tree, "port", "1");
+	sn_tree_put(tree, kind->file, "1");
 	sn_tree_put(tree, "dev", "231:%u", kind->first_minor + nic->uverbs_minor);
 	sn_tree_link(tree, "device", "../..");
 }
