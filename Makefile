@@ -70,7 +70,7 @@ help:
 	@echo "  make ucx-gtest        UCX's own gtest, without SHIFT and with; builds it, which takes half an hour"
 	@echo "  make rust-tests       the own tests of the crates ibverbs and sideway, without SHIFT and with; gets them"
 	@echo "  make pyverbs          rdma-core's python tests, without SHIFT and with; docs/pyverbs.md"
-	@echo "                        SUITE=sid: in a root of Debian sid, for rdma-core's newest; docs/pyverbs-sid.md; gets it"
+	@echo "                        SUITE=sid: in a root of Debian sid, for rdma-core's newest; $(OUT)/pyverbs.md; gets it"
 	@echo "Benches (QUICK=1: a look; results in $(OUT)/)"
 	@echo "  make bench            bench-ab (no fault: stock against SHIFT) and bench-fallback"
 	@echo "  make bench-lat        Table 2: small messages beside 1,000 idle QPs (ONLY=\"1 MiB\" ROUNDS=40)"
