@@ -66,6 +66,12 @@ static void slow(struct sn_pci *pci, uint32_t number)
 	pci->broken.command_ms = number;
 }
 
+static void command_timeout(struct sn_pci *pci, uint32_t number)
+{
+	pci->command_timeout_ms = number;
+	sn_iseg_set_timeouts(pci);
+}
+
 static void lose_events(struct sn_pci *pci, uint32_t number)
 {
 	pci->broken.lose_events = true;
@@ -134,6 +140,7 @@ static const struct word {
 	{ "hang", NONE, hang },
 	{ "resume", NONE, resume },
 	{ "slow", WANTED, slow },
+	{ "command-timeout", WANTED, command_timeout },
 	{ "lose-events", NONE, lose_events },
 	{ "lose-interrupts", NONE, lose_interrupts },
 	{ "heal", NONE, heal },

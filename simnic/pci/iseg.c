@@ -11,12 +11,8 @@ enum {
 	FW_MINOR = 35,
 	FW_SUBMINOR = 4012,
 	COMMAND_INTERFACE = 5,
-	/*
-	 * The driver takes the times from here instead of its own 60 s: milliseconds a command may
-	 * take.
-	 */
+	/* Milliseconds that a command may take. */
 	COMMAND_TIMEOUT_AT = 0xff8,
-	COMMAND_TIMEOUT_MS = 6000,
 	/*
 	 * Milliseconds until the command queue is there. Not zero: there is a register of timeouts
 	 * (DTOR), too.
@@ -40,6 +36,12 @@ static void set_sizes(uint8_t *iseg)
 	SN_SET(initial_seg, iseg, log_cmdq_stride, SN_COMMAND_LOG);
 }
 
+void sn_iseg_set_timeouts(struct sn_pci *pci)
+{
+	sn_store32(pci->iseg + COMMAND_TIMEOUT_AT, pci->command_timeout_ms);
+	sn_store32(pci->iseg + QUEUE_TIMEOUT_AT, QUEUE_TIMEOUT_MS);
+}
+
 void sn_iseg_reset(struct sn_pci *pci)
 {
 	uint32_t beats = SN_GET(initial_seg, pci->iseg, health_counter);
@@ -51,8 +53,7 @@ void sn_iseg_reset(struct sn_pci *pci)
 	SN_SET(initial_seg, pci->iseg, cmd_interface_rev, COMMAND_INTERFACE);
 	SN_SET(initial_seg, pci->iseg, health_counter, beats);
 	set_sizes(pci->iseg);
-	sn_store32(pci->iseg + COMMAND_TIMEOUT_AT, COMMAND_TIMEOUT_MS);
-	sn_store32(pci->iseg + QUEUE_TIMEOUT_AT, QUEUE_TIMEOUT_MS);
+	sn_iseg_set_timeouts(pci);
 }
 
 void sn_iseg_clear_health(struct sn_pci *pci)

@@ -42,7 +42,8 @@ struct sn_pci {
 	struct sn_pci_identity identity;
 	struct sn_pci_broken broken;
 	uint8_t iseg[SN_PCI_ISEG_BYTES];
-	uint32_t rung; /* commands that the driver asked for, a bit each */
+	uint32_t command_timeout_ms; /* that the driver reads at its next start */
+	uint32_t rung;		     /* commands that the driver asked for, a bit each */
 	struct sn_caps caps;
 	struct sn_eqs eqs;
 	struct sn_pci_pages pages;
@@ -66,6 +67,7 @@ void sn_pci_say(struct sn_pci *pci, const char *format, ...) __attribute__((form
 
 /* The init segment (iseg.c): what reset leaves in it, and the driver's accesses. */
 void sn_iseg_reset(struct sn_pci *pci);
+void sn_iseg_set_timeouts(struct sn_pci *pci);
 uint64_t sn_iseg_read(struct sn_pci *pci, uint32_t offset, uint32_t size);
 void sn_iseg_write(struct sn_pci *pci, uint32_t offset, uint64_t value, uint32_t size);
 /* The address of the command queue, as the driver wrote it. */

@@ -323,6 +323,14 @@ static void what_hangs_is_done_on_resume(void **state)
 	assert_int_equal(driver.out[0], SN_OK);
 }
 
+static void a_commands_timeout_outlives_a_reset(void **state)
+{
+	assert_int_equal(sn_pci_fault(driver.pci, "command-timeout=70000"), 0);
+	assert_int_equal(read32(0xff8), 70000);
+	sn_pci_reset(driver.pci);
+	assert_int_equal(read32(0xff8), 70000);
+}
+
 /* As where it hangs: an entry that the event queue lacks would stop that queue for ever. */
 static void what_cannot_reach_memory_is_done_later(void **state)
 {
@@ -425,6 +433,7 @@ int main(void)
 		CASE(a_cable_is_a_port_event),
 		CASE(a_syndrome_asks_for_a_reset_only_when_fatal),
 		CASE(what_hangs_is_done_on_resume),
+		CASE(a_commands_timeout_outlives_a_reset),
 		CASE(what_cannot_reach_memory_is_done_later),
 		CASE(slow_commands_ask_for_their_time),
 		CASE(dead_reads_as_ones_and_writes_nothing),
