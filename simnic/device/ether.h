@@ -23,6 +23,8 @@ struct sn_ether {
 
 /* True if the number is that of a send ring, which has heard it. */
 bool sn_ether_ring(struct sn_dev *dev, uint32_t number);
+/* All send rings hear their records. */
+void sn_ether_ring_all(struct sn_dev *dev);
 void sn_ether_receive(const struct sn_pkt *pkt);
 bool sn_ether_run(void);	 /* sends what has been rung; true: there was something */
 uint64_t sn_ether_next_ns(void); /* time to try again what has to wait; UINT64_MAX: nothing */

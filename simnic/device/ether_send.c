@@ -304,13 +304,27 @@ uint64_t sn_ether_next_ns(void)
 	return scratch.waits ? sn_engine.now_ns + AGAIN_NS : UINT64_MAX;
 }
 
+static void ring(struct sn_ether_sq *sq)
+{
+	if (sq->ready)
+		sq->rung = sn_ether_producer(&sq->attr, SN_ETHER_RECORD_SEND);
+}
+
 bool sn_ether_ring(struct sn_dev *dev, uint32_t number)
 {
 	struct sn_ether_sq *sq = dev->ether.sqs;
 
 	while (sq && sq->number != number)
 		sq = sq->next;
-	if (sq && sq->ready)
-		sq->rung = sn_ether_producer(&sq->attr, SN_ETHER_RECORD_SEND);
+	if (sq)
+		ring(sq);
 	return sq;
+}
+
+void sn_ether_ring_all(struct sn_dev *dev)
+{
+	struct sn_ether_sq *sq;
+
+	for (sq = dev->ether.sqs; sq; sq = sq->next)
+		ring(sq);
 }

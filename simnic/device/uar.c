@@ -405,14 +405,31 @@ void sn_uar_ring(struct sn_dev *dev, uint32_t uar, uint32_t offset, uint64_t byt
 {
 	sn_lock();
 	sn_engine.now_ns = sn_clock_ns();
-	if (!sn_dev_stands_still(dev)) {
-		if (offset == CQ_DOORBELL)
-			trap_arm(bytes);
-		else if (offset >= SN_BFREG_OFFSET && offset % SN_HALF_BYTES == 0)
-			trap_send(dev, uar, bytes);
-	}
+	if (sn_dev_stands_still(dev))
+		dev->unheard = true;
+	else if (offset == CQ_DOORBELL)
+		trap_arm(bytes);
+	else if (offset >= SN_BFREG_OFFSET && offset % SN_HALF_BYTES == 0)
+		trap_send(dev, uar, bytes);
 	sn_unlock();
 	sn_engine_kick();
+}
+
+/*
+ * Hears what was rung while the device stood still. The stores are gone, but each ring has its
+ * record in memory: a driver that waits for a completion without a timeout would wait for ever.
+ */
+static void trap_catch_up(struct sn_dev *dev)
+{
+	struct sn_qp *qp;
+	struct sn_cq *cq;
+
+	dev->unheard = false;
+	for (cq = dev->cqs; cq; cq = cq->next)
+		sn_cq_arm(cq);
+	for (qp = dev->qps; qp; qp = qp->dev_next)
+		ring_to_record(qp);
+	sn_ether_ring_all(dev);
 }
 
 static bool cq_doorbell_scan(struct sn_uar *uar)
@@ -453,6 +470,10 @@ void sn_uar_scan(struct sn_dev *dev, bool *worked)
 
 	if (sn_engine.frozen || sn_dev_stands_still(dev))
 		return;
+	if (dev->unheard) {
+		trap_catch_up(dev);
+		*worked = true;
+	}
 	dev->scans++;
 	if (sn_nic_quirk(dev->nic, SN_QUIRK_RUNS_AHEAD))
 		run_all_ahead(dev);
