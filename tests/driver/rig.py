@@ -74,6 +74,7 @@ class Rig(guest_rig.Rig):
         """nics_of_case: the one that the case may break, its backup, the one that stays well, and that one's backup."""
         super().__init__(order, folder, lambda text: host.tell(says=text))
         self.host, self.number, self.times = host, number, order["times"]
+        self.limit = order["limit"]     # seconds for the case
         self.nic, self.backup, self.spare, self.spare_backup = nics_of_case
         self.log_from = len(guest_rig.run("dmesg"))
         self.net, self.backup_net, self.spare_net = (nic and Net(nic, order["host"], order["busybox"])
@@ -205,6 +206,8 @@ class Rig(guest_rig.Rig):
 
     def keep(self, to):
         super().keep(to)
+        with open("/proc/sysrq-trigger", "w", encoding="ascii") as f:
+            f.write("w")    # the kernel logs where each task waits that cannot be ended
         with open(os.path.join(to, "dmesg"), "w", encoding="utf-8") as f:
             f.write(self.kernel_log())
 
