@@ -5,6 +5,7 @@
 #include <string.h>
 #include "kvclient/kv.h"
 #include "shiftlib/admin/admin.h"
+#include "shiftlib/base/apart.h"
 #include "shiftlib/base/crash.h"
 #include "shiftlib/base/settings.h"
 #include "shiftlib/cm/module.h"
@@ -226,6 +227,8 @@ void shift_init(const struct shift_real *real)
 	sh_async_setup(real);
 	sh_config_read(&sh.config);
 	sh_on_event_setup(&sh.config.on_event);
+	if (!sh.config.hold_hung)
+		sh_apart_off();
 	sh.enabled = true;
 	sh.instance = sh_random_u64();
 	sh_parts_register(process_parts);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "shiftlib/base/apart.h"
 #include "shiftlib/base/crash.h"
 #include "shiftlib/base/worker.h"
 
@@ -230,6 +231,7 @@ static void *worker_main(void *arg)
 
 	worker_self = worker;
 	pthread_setname_np(pthread_self(), worker->name);
+	sh_apart_thread();
 	sh_crash_thread_begin();
 	sh_thread_urgent();
 	while ((job = worker_wait(worker, job != NULL)))

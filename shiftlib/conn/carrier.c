@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "providers/engine.h"
+#include "shiftlib/base/apart.h"
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/base/worker.h"
@@ -230,11 +231,20 @@ struct drop_job {
 	struct sh_carrier gone; /* the carrier: its QP, its NIC, and what it holds */
 };
 
+static void drop_command(void *arg)
+{
+	const struct sh_carrier *gone = arg;
+
+	sh.real->destroy_qp(gone->qp);
+	SH_PARTS_TELL(standby.destroyed, gone);
+}
+
 static void drop_run(struct sh_job *job)
 {
+	struct sh_carrier *gone = &((struct drop_job *)job)->gone;
+
 	sh.real->thread_inside();
-	sh.real->destroy_qp(((struct drop_job *)job)->gone.qp);
-	SH_PARTS_TELL(standby.destroyed, &((struct drop_job *)job)->gone);
+	sh_apart_next(gone->qp->context->cmd_fd, drop_command, gone);
 }
 
 static void drop_hold(struct drop_job *task) SH_LOCKED

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "providers/engine.h"
+#include "shiftlib/base/apart.h"
 #include "shiftlib/base/list.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/base/worker.h"
@@ -52,6 +53,7 @@ struct quiesce_job {
 	bool own; /* the application's QP: its state word is the application's to read */
 	enum ibv_qp_state believed;
 	struct sh_nic *nic;
+	int ret; /* of the command */
 	bool lost, over;
 };
 
@@ -78,14 +80,21 @@ static bool quiesce_life_is_over(struct sh_nic *nic)
 	return over;
 }
 
+static void quiesce_command(void *arg)
+{
+	struct quiesce_job *task = arg;
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	task->ret = sh.real->modify_qp(task->real, &attr, IBV_QP_STATE);
+}
+
 static void quiesce_run(struct sh_job *job)
 {
 	struct quiesce_job *task = (struct quiesce_job *)job;
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
 	sh.real->thread_inside();
-	task->lost = sh.real->modify_qp(task->real, &attr, IBV_QP_STATE) == EIO &&
-		     sh_removal_begun(task->real->context);
+	sh_apart_next(task->real->context->cmd_fd, quiesce_command, task);
+	task->lost = task->ret == EIO && sh_removal_begun(task->real->context);
 	task->over = task->lost && quiesce_life_is_over(task->nic);
 	if (task->own)
 		task->real->state = task->believed;

@@ -6,6 +6,7 @@
  * a long one is taken back from it when the NIC has just shown that it obeys, and given to the
  * NIC's other worker: it may hang in the next moment.
  */
+#include "shiftlib/base/apart.h"
 #include "shiftlib/nic/command.h"
 
 #define COMMAND_LOOK_NS (5 * SH_NS_PER_MS)
@@ -15,12 +16,20 @@ static struct sh_worker *command_worker(const struct sh_command *command)
 	return command->worker ? command->worker : command->nic->worker;
 }
 
+static void command_process(void *command)
+{
+	((struct sh_command *)command)->run(command);
+}
+
 static void command_run(struct sh_job *job)
 {
 	struct sh_command *command = (struct sh_command *)job;
 
 	sh.real->thread_inside();
-	command->run(command);
+	if (command->device)
+		sh_apart_next(command->device, command_process, command);
+	else
+		command->run(command);
 }
 
 static void command_over_locked(struct sh_command *command) SH_LOCKED
@@ -32,7 +41,7 @@ static void command_over_locked(struct sh_command *command) SH_LOCKED
 static void command_done(struct sh_job *job)
 {
 	if (job->canceled)
-		command_run(job);
+		command_process(job);
 	sh_lock();
 	command_over_locked((struct sh_command *)job);
 	sh_unlock();

@@ -11,6 +11,7 @@ struct sh_command {
 	struct sh_job job; /* first */
 	struct sh_nic *nic;
 	struct sh_worker *worker; /* worker of the NIC; NULL: the one that makes things */
+	int device; /* descriptor that run() gives commands to, and uses alone; 0: any (apart.h) */
 	void (*run)(struct sh_command *command); /* gives the command; lock not held, any thread */
 	struct sh_busy *waiting;
 	bool under_way; /* given to the worker, and not over */

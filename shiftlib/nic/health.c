@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "shiftlib/base/apart.h"
 #include "shiftlib/nic/internal.h"
 #include "shiftlib/news.h"
 
@@ -85,12 +86,17 @@ static bool address_moved(const struct sh_address *a, const struct sh_address *b
 	       a->lid != b->lid || a->mtu != b->mtu || a->qpn != b->qpn || a->qkey != b->qkey;
 }
 
+static void ask_command(void *arg)
+{
+	struct nic_job *task = arg;
+
+	task->ret = sh_control_refresh(task->nic->control, NULL, &task->address);
+}
+
 void sh_nic_ask_run(struct sh_job *job)
 {
-	struct nic_job *task = (struct nic_job *)job;
-
 	sh.real->thread_inside();
-	task->ret = sh_control_refresh(task->nic->control, NULL, &task->address);
+	sh_apart(((struct nic_job *)job)->nic->ctx->cmd_fd, ask_command, job);
 }
 
 /* Sets the address. Peers are told, and paths to them are opened anew. */

@@ -4,6 +4,7 @@
  * waits for them.
  */
 #include <stdlib.h>
+#include "shiftlib/base/apart.h"
 #include "shiftlib/nic/internal.h"
 
 /* time after a returned command in which a NIC is trusted to obey */
@@ -17,13 +18,19 @@ struct try_job {
 	uint32_t incarnation;
 };
 
-static void try_run(struct sh_job *job)
+static void try_command(void *context)
 {
 	struct ibv_port_attr attr = { 0 };
 
+	(void)sh.real->query_port(context, NIC_PORT, (struct _compat_ibv_port_attr *)&attr);
+}
+
+static void try_run(struct sh_job *job)
+{
+	struct ibv_context *context = ((struct try_job *)job)->ctx;
+
 	sh.real->thread_inside();
-	(void)sh.real->query_port(((struct try_job *)job)->ctx, NIC_PORT,
-				  (struct _compat_ibv_port_attr *)&attr);
+	sh_apart(context->cmd_fd, try_command, context);
 }
 
 static void try_done(struct sh_job *job)

@@ -15,13 +15,15 @@
 #include "shiftlib/object/object.h"
 #include "shiftlib/replica/context.h"
 
-#define DEBT_LOOK_NS (10 * SH_NS_PER_MS) /* whether its NIC was found to hang */
+#define DEBT_LOOK_NS  (10 * SH_NS_PER_MS)  /* whether its NIC was found to hang */
+#define DEBT_HANGS_NS (100 * SH_NS_PER_MS) /* whether it hangs still */
 
 struct debt {
 	struct sh_job job;
 	struct sh_ctx *ctx; /* NULL: gone behind it */
 	int (*pay)(void *object);
 	void *object;
+	const struct sh_nic *nic; /* the context's */
 	/* What pay() returned, and errno. */
 	int ret, error;
 	bool paid, left; /* left: nobody waits any more */
@@ -90,11 +92,24 @@ bool sh_debt_idle(const struct sh_ctx *ctx, struct sh_busy *busy)
 /* True in a thread that pays: what it leaves, it does itself. */
 static _Thread_local bool debt_paying;
 
+/*
+ * A NIC that is known to hang is given nothing: the program's end would wait for the thread that
+ * did. What it still owes then, the kernel destroys with the device's file.
+ */
+static void debt_await_nic(const struct sh_nic *nic)
+{
+	sh_lock();
+	while (nic->sick && !nic->fatal)
+		sh_wait_some(DEBT_HANGS_NS);
+	sh_unlock();
+}
+
 static void debt_run(struct sh_job *job)
 {
 	struct debt *debt = (struct debt *)job;
 
 	sh.real->thread_inside();
+	debt_await_nic(debt->nic);
 	debt_paying = true;
 	errno = 0;
 	debt->ret = debt->pay(debt->object);
@@ -175,6 +190,7 @@ int sh_debt_defer(struct sh_ctx *ctx, int (*pay)(void *object), void *object, bo
 	if (debt)
 		*debt = (struct debt){ .job = { .fn = debt_run, .done = debt_done },
 				       .ctx = closes ? NULL : ctx,
+				       .nic = nic,
 				       .pay = pay,
 				       .object = object };
 	ctx->debts += !closes;

@@ -105,7 +105,10 @@ static struct dereg *dereg_begin(struct sh_ctx *ctx, const struct taken_mr *take
 		struct dereg_command *gone = &dereg->commands[i];
 
 		*gone = (struct dereg_command){
-			.command = { .nic = taken[i].nic, .run = dereg_run }, .taken = taken[i]
+			.command = { .nic = taken[i].nic,
+				     .device = taken[i].mr->context->cmd_fd,
+				     .run = dereg_run },
+			.taken = taken[i],
 		};
 		sh_command_give(&gone->command, &dereg->waiting);
 	}

@@ -165,6 +165,7 @@ static void qp_stop_carrier(struct sh_qp *qp) SH_DROPS
 	/* sent to the worker that will destroy it */
 	struct qp_stop here = { .command = { .nic = qp->active->nic,
 					     .worker = sh_carrier_worker(qp->active),
+					     .device = qp->active->qp->context->cmd_fd,
 					     .run = stop_run },
 				.carrier = qp->active->qp };
 	struct qp_stop *stop = malloc(sizeof(*stop));

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "providers/engine.h"
+#include "shiftlib/base/apart.h"
 #include "shiftlib/facade/comp_channel.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
@@ -69,11 +70,26 @@ void sh_cq_shadow_cut(struct sh_cq *cq, struct sh_shadow_cq *shadow)
 	shadow->ring = NULL;
 }
 
+struct cq_destruction {
+	struct ibv_cq *cq;
+	int ret;
+};
+
+static void cq_destroy_command(void *arg)
+{
+	struct cq_destruction *destruction = arg;
+
+	destruction->ret = sh.real->destroy_cq(destruction->cq);
+}
+
 void sh_cq_shadow_destroy(struct sh_cq *cq, struct sh_shadow_cq *shadow)
 {
+	struct cq_destruction destruction = { .cq = shadow->cq };
+
 	sh_cq_feed_settle(&shadow->feed);
 	sh_worker_command_begin();
-	if (sh.real->destroy_cq(shadow->cq))
+	sh_apart_next(shadow->cq->context->cmd_fd, cq_destroy_command, &destruction);
+	if (destruction.ret)
 		sh_comp_channel_remove(shadow->cq);
 	sh_worker_command_end();
 	sh_cq_feed_uninit(&shadow->feed);

@@ -19,7 +19,7 @@
 
 static struct hold {
 	struct sh_holder holder;
-	uint32_t n;  /* descriptors that the holder has */
+	uint32_t n;  /* descriptors that were open at the last look */
 	bool failed; /* a holder could not be started, which was told */
 } holds[SH_MAX_NICS];
 
@@ -55,24 +55,27 @@ static void hold_tell(struct hold *hold, const struct sh_nic *nic, int err)
 	hold->failed = true;
 }
 
-/* Has the files held that are open now, if their number has changed. */
+/*
+ * Has the files held that are open now, if there are more of them. What the program has closed
+ * meanwhile stays held: the thread that closes it may not have come to that yet.
+ */
 static void hold_begin(struct hold *hold, const struct sh_nic *nic) SH_LOCKED
 {
 	struct sh_holder before = hold->holder;
 	int fds[HOLD_MOST + 1], err;
 	uint32_t n = hold_files(nic, fds);
+	bool more = n > hold->n;
 
-	if (n == hold->n || hold->failed)
+	hold->n = n;
+	if (!more || hold->failed)
 		return;
 	hold->holder.fd = -1;
-	err = n ? sh_holder_start(&hold->holder, fds, n) : 0;
+	err = sh_holder_start(&hold->holder, fds, n);
 	if (err)
 		hold->holder = before;
 	else
 		sh_holder_end(&before);
-	hold->n = n;
-	if (n)
-		hold_tell(hold, nic, err);
+	hold_tell(hold, nic, err);
 }
 
 static void hold_over(struct hold *hold)
@@ -92,7 +95,7 @@ static void hold_run(uint64_t now) SH_LOCKED
 	for (i = 0; i < sh_nics.n; i++) {
 		if (sh_nics.nic[i].sick)
 			hold_begin(&holds[i], &sh_nics.nic[i]);
-		else if (holds[i].n)
+		else
 			hold_over(&holds[i]);
 	}
 }

@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include "shiftlib/base/apart.h"
 #include "shiftlib/base/list.h"
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
@@ -38,6 +39,7 @@ struct gray_nic {
 struct gray_job {
 	struct sh_job job;
 	struct sh_nic *nic;
+	int device; /* a descriptor of it; negative: none */
 	char name[sizeof(((struct sh_nic *)0)->name)];
 	struct sh_gray_counts counts;
 	bool told;
@@ -204,13 +206,19 @@ static void peek(struct gray_nic *own, const struct gray_job *task)
 		own->gaps_at = sh_now_ns();
 }
 
-static void job_run(struct sh_job *job)
+/* Each file that is read is a command to the NIC. */
+static void files_read(void *arg)
 {
-	struct gray_job *task = (struct gray_job *)job;
+	struct gray_job *task = arg;
 
 	task->told = sh_counters_read("/sys", task->name, &task->counts);
 	if (!task->peek)
 		sh_slow_read(&task->slow);
+}
+
+static void job_run(struct sh_job *job)
+{
+	sh_apart(((struct gray_job *)job)->device, files_read, job);
 }
 
 static void job_done(struct sh_job *job)
@@ -244,6 +252,7 @@ static void begin(struct sh_nic *nic, bool is_peek) SH_LOCKED
 		return;
 	task->job = (struct sh_job){ .fn = job_run, .done = job_done, .patient = true };
 	task->nic = nic;
+	task->device = nic->ctx ? nic->ctx->cmd_fd : -1;
 	task->peek = is_peek;
 	memcpy(task->name, nic->name, sizeof(task->name));
 	if (!is_peek)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "shiftlib/base/apart.h"
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/base/worker.h"
@@ -105,6 +106,7 @@ struct like_job {
 	struct sh_job job;
 	const struct sh_nic *nic;
 	uint32_t incarnation, n;
+	int devices[SH_MAX_NICS]; /* descriptors of the others, or of a like one; negative: none */
 	char name[SH_SLOW_NAME], others[SH_MAX_NICS][SH_SLOW_NAME];
 	const struct sh_nic *nic_of[SH_MAX_NICS];
 	struct sh_slow_rates like;
@@ -128,19 +130,32 @@ static bool like_answers(const struct sh_nic *nic)
 	return answers;
 }
 
+struct like_read {
+	const char *name;
+	struct sh_slow_rates rates;
+};
+
+static void like_command(void *arg)
+{
+	struct like_read *read = arg;
+
+	sh_rates_read(SLOW_SYSFS, read->name, &read->rates);
+}
+
 static void like_run(struct sh_job *job)
 {
 	struct like_job *task = (struct like_job *)job;
-	struct sh_slow_rates rates;
 	uint32_t i;
 
 	for (i = 0; i < task->n && !sh.stopping; i++) {
+		struct like_read read = { .name = task->others[i] };
+
 		if (!like_answers(task->nic_of[i]) ||
 		    !sh_rates_alike(SLOW_SYSFS, task->name, task->others[i]))
 			continue;
-		sh_rates_read(SLOW_SYSFS, task->others[i], &rates);
-		task->like.port = more(task->like.port, rates.port);
-		task->like.bus = more(task->like.bus, rates.bus);
+		sh_apart(task->devices[i], like_command, &read);
+		task->like.port = more(task->like.port, read.rates.port);
+		task->like.bus = more(task->like.bus, read.rates.bus);
 	}
 }
 
@@ -163,6 +178,14 @@ static void like_done(struct sh_job *job)
 	free(task);
 }
 
+/* What is read needs no descriptor, but one tells that the kernel has these devices. */
+static int device_of(const struct sh_nic *other, const struct sh_nic *own)
+{
+	const struct ibv_context *ctx = other->ctx ? other->ctx : own->ctx;
+
+	return ctx ? ctx->cmd_fd : -1;
+}
+
 static void like_others(struct like_job *task)
 {
 	uint32_t i;
@@ -171,6 +194,7 @@ static void like_others(struct like_job *task)
 		if (&sh_nics.nic[i] == task->nic)
 			continue;
 		task->nic_of[task->n] = &sh_nics.nic[i];
+		task->devices[task->n] = device_of(&sh_nics.nic[i], task->nic);
 		snprintf(task->others[task->n++], SH_SLOW_NAME, "%s", sh_nics.nic[i].name);
 	}
 }

@@ -92,6 +92,21 @@ static void one_that_hangs_until_it_obeys(void **state)
 	assert_int_equal(ended, 1);
 }
 
+/* The thread that closes the file may not have come to that when the program ends. */
+static void one_that_is_closed_meanwhile(void **state)
+{
+	(void)state;
+	nic->sick = true;
+	round_goes();
+	nic->ctx = NULL;
+	round_goes();
+	assert_int_equal(started, 1);
+	assert_int_equal(ended, 0);
+	nic->sick = false;
+	round_goes();
+	assert_int_equal(ended, 1);
+}
+
 static void none_that_is_well(void **state)
 {
 	(void)state;
@@ -116,6 +131,7 @@ int main(void)
 #define CASE(test) cmocka_unit_test_setup(test, setup)
 	const struct CMUnitTest tests[] = {
 		CASE(one_that_hangs_until_it_obeys),
+		CASE(one_that_is_closed_meanwhile),
 		CASE(none_that_is_well),
 		CASE(one_that_a_command_waits_for_at_the_end),
 	};
