@@ -6,6 +6,7 @@ kernel has it back. On stock each of these faults ends them.
 import random
 import time
 
+from cases_cycle import rebind
 from shiftlab.guest.cases import case, check
 from shiftlab.guest.rig import settle
 from shiftlab.guest.verify import Verify
@@ -20,7 +21,8 @@ BACK_S = 120    # until the kernel has a NIC again: its driver waits for the fir
 HANGS = {"hang_ms": 3000, "command_ms": 3000, "flush_wait_ms": 1000}
 FLAPS, FLAP_S = 20, 2.0     # at most so long down, and up
 TIMEOUT = 18
-DRAWN = 30
+DRAWN, DRAWN_PART = 30, 0.75
+COMMAND_TIMEOUT_MS = 600000     # longer than any case
 # Faults that are drawn, with the word that ends each. No second "fatal": the driver unloads at one within a minute.
 FAULTS = (("port-down", "port-up"), ("surprise", "insert"), ("dead", "alive"), ("hang", "resume"), ("remove", "rescan"))
 
@@ -131,9 +133,14 @@ def bus_master(rig):
     return outlives(rig, "bus-master-off", "bus-master-on", NO_WRITES, **HANGS)
 
 
-@case("shift.hang", by_name=True)
+@case("shift.hang")
 def hang(rig):
-    """Neither commands nor data: nobody is told. Behind it the program ends at once, though its NIC hangs."""
+    """
+    Neither commands nor data: nobody is told. Behind it the programs end at once, though a command waits longer than the
+    case may take.
+    """
+    rig.ask(fault=f"command-timeout={COMMAND_TIMEOUT_MS}")
+    rebind(rig)
     v = verify(rig, rig.shift(**HANGS))
     rig.breaks("hang")
     rig.until("move", lambda: left(rig), v.ends, MOVE_S, 0.3)
@@ -141,6 +148,7 @@ def hang(rig):
     began = time.monotonic()
     said = finish(rig, v)
     ended = time.monotonic() - began
+    check("after timeout" not in rig.kernel_log(), "a command has come to its end: the case shows nothing")
     rig.breaks("resume")
     return f"its end took {ended:.1f} s; {said}"
 
@@ -178,9 +186,14 @@ def flaps(rig):
 
 @case("shift.drawn", by_name=True)
 def drawn(rig):
-    """Thirty faults, drawn, one after the other; each ends, and all is back before the next."""
-    v, draw = verify(rig, rig.shift(**HANGS), NO_WRITES), random.Random(rig.seed)
-    for i in range(DRAWN):
+    """
+    Up to thirty faults, drawn, one after the other; each ends, and all is back before the next. None begins in the last part
+    of the case's time.
+    """
+    until = time.monotonic() + DRAWN_PART * rig.limit
+    v, draw, n = verify(rig, rig.shift(**HANGS), NO_WRITES), random.Random(rig.seed), 0
+    while n < DRAWN and (not n or time.monotonic() < until):
         word, over = draw.choice(FAULTS)
-        rig.tell(f"{i + 1}: {word}: {through(rig, v, word, over)}")
-    return finish(rig, v, 2 * DRAWN)
+        n += 1
+        rig.tell(f"{n}: {word}: {through(rig, v, word, over)}")
+    return f"{n} faults; {finish(rig, v, 2 * n)}"
