@@ -19,7 +19,7 @@
  * system knows no such processes.
  */
 void sh_apart(int device, void (*fn)(void *arg), void *arg);
-/* The same for commands of which thousands follow each other: here if the last has just returned. */
+/* As sh_apart(), where thousands of commands follow each other: here if the last returned now. */
 void sh_apart_next(int device, void (*fn)(void *arg), void *arg);
 /* The calling thread is SHIFT's own, and has SH_APART_STACK bytes to spare. */
 void sh_apart_thread(void);
