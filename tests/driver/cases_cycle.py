@@ -43,9 +43,13 @@ def recover(rig):
     rig.await_device()
 
 
-def recoveries(rig, n):
-    # Else the driver unloads at the second fatal error within a minute.
+def without_grace(rig):
+    """Else the driver unloads at the second fatal error within a minute. It holds until the driver starts anew."""
     run("devlink", "health", "set", f"pci/{rig.nic.address}", "reporter", "fw_fatal", "grace_period", 0)
+
+
+def recoveries(rig, n):
+    without_grace(rig)
     return cycles(rig, n, recover)
 
 

@@ -6,7 +6,7 @@ kernel has it back. On stock each of these faults ends them.
 import random
 import time
 
-from cases_cycle import rebind
+from cases_cycle import rebind, without_grace
 from shiftlab.guest.cases import case, check
 from shiftlab.guest.rig import settle
 from shiftlab.guest.verify import Verify
@@ -23,7 +23,7 @@ FLAPS, FLAP_S = 20, 2.0     # at most so long down, and up
 TIMEOUT = 18
 DRAWN, DRAWN_PART = 30, 0.75
 COMMAND_TIMEOUT_MS = 600000     # longer than any case
-# Faults that are drawn, with the word that ends each. No second "fatal": the driver unloads at one within a minute.
+# Faults that are drawn, with the word that ends each.
 FAULTS = (("port-down", "port-up"), ("surprise", "insert"), ("dead", "alive"), ("hang", "resume"), ("remove", "rescan"))
 
 
@@ -136,8 +136,9 @@ def bus_master(rig):
 @case("shift.hang")
 def hang(rig):
     """
-    Neither commands nor data: nobody is told. Behind it the programs end at once, though a command waits longer than the
-    case may take.
+    Neither commands nor data, and nobody is told: behind it the programs end at once.
+
+    A command waits longer than the case may take, so a program that waits for one fails it.
     """
     rig.ask(fault=f"command-timeout={COMMAND_TIMEOUT_MS}")
     rebind(rig)
@@ -187,13 +188,16 @@ def flaps(rig):
 @case("shift.drawn", by_name=True)
 def drawn(rig):
     """
-    Up to thirty faults, drawn, one after the other; each ends, and all is back before the next. None begins in the last part
-    of the case's time.
+    Up to thirty faults, drawn, one after the other; each ends, and all is back before the next.
+
+    None begins in the last part of the case's time.
     """
     until = time.monotonic() + DRAWN_PART * rig.limit
     v, draw, n = verify(rig, rig.shift(**HANGS), NO_WRITES), random.Random(rig.seed), 0
     while n < DRAWN and (not n or time.monotonic() < until):
         word, over = draw.choice(FAULTS)
         n += 1
+        if word == "dead":
+            without_grace(rig)
         rig.tell(f"{n}: {word}: {through(rig, v, word, over)}")
     return f"{n} faults; {finish(rig, v, 2 * n)}"
