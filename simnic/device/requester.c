@@ -514,6 +514,7 @@ static void uc_timeout(struct sn_qp *qp)
 static void retry_or_fail(struct sn_qp *qp)
 {
 	if (sn_wire_paused(qp)) { /* nothing leaves, so nothing can be late */
+		sn_count(&qp->dev->nic->count.hw.tx_wait, 1);
 		timer_start(qp);
 		return;
 	}

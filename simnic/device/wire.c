@@ -495,6 +495,7 @@ int sn_wire_send(const struct sn_qp *qp, struct sn_pkt *pkt)
 	int rc = -ENOLINK;
 
 	if (sn_wire_paused(qp)) {
+		sn_count(&nic->count.hw.tx_wait, 1);
 		sn_stage_release(pkt);
 		return -ENOBUFS;
 	}

@@ -62,6 +62,7 @@ static const struct counter counters[] = {
 	{ "counters/symbol_error", 0, damaged },
 	{ "counters/port_rcv_errors", 0, damaged },
 	{ "counters/link_downed", offsetof(struct sn_nic, count.hw.link_downed), NULL },
+	{ "counters/port_xmit_wait", offsetof(struct sn_nic, count.hw.tx_wait), NULL },
 	{ "counters/port_xmit_data", 0, xmit_data },
 	{ "counters/port_rcv_data", 0, rcv_data },
 	{ "counters/port_xmit_packets", offsetof(struct sn_nic, count.hw.tx_packets), NULL },

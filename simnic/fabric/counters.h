@@ -29,6 +29,8 @@ struct sn_hw_counters {
 		rnr_nak_retry_err;
 	_Atomic uint64_t req_transport_retries_exceeded, req_rnr_retries_exceeded;
 	_Atomic uint64_t tx_packets, rx_packets, link_downed; /* counted by the port */
+	/* Times that a packet of a connection could not leave, as the path was paused. */
+	_Atomic uint64_t tx_wait;
 };
 
 /*

@@ -135,6 +135,21 @@ static void a_timeout_is_counted_at_both_ends(void **state)
 	assert_int_equal(peers("hw_counters/rx_write_requests") - writes, 1);
 }
 
+static void a_pause_is_a_wait(void **state)
+{
+	uint64_t waits = own("counters/port_xmit_wait");
+
+	post(IBV_WR_RDMA_WRITE, 64);
+	succeeds();
+	assert_int_equal(own("counters/port_xmit_wait"), waits);
+	assert_int_equal(rig_ctl("fault pause h0/mlx5_1"), 0);
+	post(IBV_WR_RDMA_WRITE, 64);
+	until(&rig_fabric->nic[0][1].count.hw.tx_wait, waits);
+	assert_int_equal(rig_ctl("heal h0/mlx5_1"), 0);
+	succeeds();
+	assert_true(own("counters/port_xmit_wait") > waits);
+}
+
 static void a_slow_receiver_is_no_gap(void **state)
 {
 	uint64_t gaps = peers("hw_counters/out_of_sequence"),
@@ -192,6 +207,7 @@ static int tests(void)
 						rig_finish),
 		cmocka_unit_test_setup_teardown(a_timeout_is_counted_at_both_ends, connect_rc,
 						rig_finish),
+		cmocka_unit_test_setup_teardown(a_pause_is_a_wait, connect_rc, rig_finish),
 		cmocka_unit_test_setup_teardown(a_slow_receiver_is_no_gap, connect_rc, rig_finish),
 		cmocka_unit_test_setup_teardown(a_link_that_went_down_is_counted, connect_rc,
 						rig_finish),
