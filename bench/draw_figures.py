@@ -17,6 +17,7 @@ import typing
 
 import matplotlib
 
+from draw_dashboard import draw_dashboard
 from page_svg import page_svg
 
 matplotlib.use("Agg")
@@ -428,6 +429,7 @@ FIGURES = {     # name: what a benchmark left, and who draws it
     "detection": ("detect.json", draw_detection),
     "scale": ("scale.json", draw_scale),
     "transactions": ("txn.json", draw_transactions),
+    "dashboard": ("dashboard.json", lambda data, look: draw_dashboard(data, look, footer)),
 }
 
 

@@ -31,6 +31,7 @@ FIGURES = {
     "scale": ("scale.py", "--runs 5", "--runs 2 --qps 1,16,64"),
     "transactions": ("txn.py", "--fault port switch flap responder drain --runs 3",
                      "--fault port --workload tpcc --mode stock shift+owner"),
+    "dashboard": ("dashboard.py", "", ""),
 }
 
 

@@ -8,18 +8,15 @@ import http.client
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import sys
 import threading
-import urllib.error
-import urllib.parse
-import urllib.request
 
 from shiftlab.dashboard import DASHBOARD, expressions
 from shiftlab.lab import SKIPPED, Shift, free_port, run_case, wait_for
 from shiftlab.perftest import LONG_S, end
+from shiftlab.prometheus import Prometheus, tool
 
 QPS = 4
 SERIES = re.compile(r'^([a-z_]+)(?:\{(.*)\})? (\S+)$')
@@ -33,12 +30,6 @@ class Failed(Exception):
 def must(what, ok, *context):
     if not ok:
         raise Failed(what + "".join(f"\n{c}" for c in context))
-
-
-def tool(build, name):
-    """Of Prometheus: installed, or what get-prometheus.sh has brought; or None."""
-    brought = os.path.join(build, "programs", "prometheus", name)
-    return shutil.which(name) or (brought if os.access(brought, os.X_OK) else None)
 
 
 def parse(page):
@@ -313,48 +304,10 @@ def case_http(lab, build):
     exporter.end()
 
 
-class Prometheus:
-    """A real one, with a port and a folder of its own."""
-
-    def __init__(self, lab, build, target):
-        self.lab = lab
-        self.address = f"127.0.0.1:{free_port()}"
-        self.http = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # the machine may have one
-        config = os.path.join(lab.folder, "prometheus.yml")
-        with open(config, "w", encoding="ascii") as f:
-            f.write("global: {scrape_interval: 500ms, scrape_timeout: 500ms}\n"
-                    "scrape_configs:\n- job_name: shift\n  static_configs:\n"
-                    f"  - targets: ['{target}']\n")
-        self.program = lab.launch("prometheus", [
-            tool(build, "prometheus"), "--config.file", config, "--storage.tsdb.path",
-            os.path.join(lab.folder, "tsdb"), "--web.listen-address", self.address,
-            "--log.level", "warn"], lab.env())
-        wait_for("Prometheus", self.ready, 60)
-
-    def ready(self):
-        must("Prometheus runs", self.program.running(), self.program.err())
-        try:
-            with self.http.open(f"http://{self.address}/-/ready", timeout=10) as answer:
-                return answer.status == 200
-        except OSError:
-            return False
-
-    def query(self, expression):
-        """Values of an instant query."""
-        url = f"http://{self.address}/api/v1/query?" + urllib.parse.urlencode({"query": expression})
-        with self.http.open(url, timeout=30) as answer:
-            result = json.load(answer)
-        must("answer", result["status"] == "success", result)
-        return [float(r["value"][1]) for r in result["data"]["result"]]
-
-    def await_value(self, expression, wanted):
-        wait_for(f"{expression} = {wanted}", lambda: self.query(expression) == [wanted], 30, 0.2)
-
-
 def case_prometheus(lab, build):
     host = Host(lab)
     exporter = Exporter(lab, build, host.folder)
-    prometheus = Prometheus(lab, build, exporter.address)
+    prometheus = Prometheus(lab, build, {exporter.address: "h0"})
     prometheus.await_value('up{job="shift"}', 1)
     host.start()
     prometheus.await_value('shift_processes{state="answering"}', 2)
@@ -374,8 +327,7 @@ def case_prometheus(lab, build):
     host.end()
     prometheus.await_value('shift_processes_ended_total{farewell="yes"}', 2)
     prometheus.await_value('sum(shift_switches_total{cause="port-down"})', 1)
-    prometheus.program.process.terminate()
-    prometheus.program.wait(30)
+    prometheus.end()
     exporter.end()
 
 

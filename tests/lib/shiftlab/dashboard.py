@@ -13,12 +13,15 @@ def panels(dashboard):
         yield from panel.get("panels", [])
 
 
-def expressions(dashboard):
+def filled(expression, variables):
+    """The expression as Prometheus gets it."""
+    for name, value in variables.items():
+        expression = expression.replace(name, value)
+    return expression
+
+
+def expressions(dashboard, variables=None):
     """(where, expression as Prometheus gets it) of the panels and annotations."""
     out = [(p["title"], t["expr"]) for p in panels(dashboard) for t in p.get("targets", [])]
     out += [("annotation " + a["name"], a["expr"]) for a in dashboard["annotations"]["list"]]
-    for i, (where, expression) in enumerate(out):
-        for name, value in VARIABLES.items():
-            expression = expression.replace(name, value)
-        out[i] = (where, expression)
-    return out
+    return [(where, filled(expression, variables or VARIABLES)) for where, expression in out]
