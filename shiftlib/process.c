@@ -38,6 +38,7 @@
 #include "shiftlib/conn/watch/detector.h"
 #include "shiftlib/conn/watch/stall.h"
 #include "shiftlib/conn/watch/gray.h"
+#include "shiftlib/conn/watch/holdup.h"
 #include "shiftlib/conn/watch/look.h"
 #include "shiftlib/conn/wqelog/wqe_log.h"
 #include "shiftlib/facade/async.h"
@@ -76,6 +77,7 @@ static const struct sh_module *const process_modules[] = {
 	&sh_detector_module,
 	&sh_blame_module,
 	&sh_stalls_module,
+	&sh_holdups_module,
 	&sh_hold_module, /* NICs that were just found to hang */
 	&sh_gray_module,
 	&sh_turns_module,

@@ -243,6 +243,21 @@ static void events_ms(const json_t *event, const char *name, char out[16])
 		snprintf(out, 16, "%.1f", (double)ctl_int(event, name) / 1e6);
 }
 
+/* Of `whole` only since when it was not: its connections may have ended. */
+static void events_share(const json_t *event)
+{
+	double left = json_number_value(json_object_get(event, "bandwidth_left"));
+	const char *since = ctl_text(event, "since");
+
+	fputs(*ctl_text(event, "why") ? ", " : "", stdout);
+	if (!strcmp(ctl_text(event, "kind"), "whole"))
+		printf("it was degraded since %s", since);
+	else if (left > 0)
+		printf("%.2f of the bandwidth since %s", left, since);
+	else
+		printf("nothing passes since %s", since);
+}
+
 static void events_row(struct events *e, const json_t *event)
 {
 	char nics[136], detect[16], took[16];
@@ -266,9 +281,7 @@ static void events_row(struct events *e, const json_t *event)
 		printf(" %6s %7s %7s", "", "", "");
 	printf("  %s", ctl_text(event, "why"));
 	if (json_object_get(event, "since"))
-		printf("%s%.2f of the bandwidth since %s", *ctl_text(event, "why") ? ", " : "",
-		       json_number_value(json_object_get(event, "bandwidth_left")),
-		       ctl_text(event, "since"));
+		events_share(event);
 	putchar('\n');
 }
 

@@ -69,6 +69,11 @@ static int status_options_parse(int argc, char **argv, struct status_options *op
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
+static bool status_is_pci(const json_t *nic)
+{
+	return !strcmp(ctl_text(nic, "slow_link"), "pci");
+}
+
 static void status_nic_words(const json_t *nic, char *out, size_t size)
 {
 	static const char *const flags[] = { "drained", "port_down", "sick", "fatal", "silent" };
@@ -84,7 +89,10 @@ static void status_nic_words(const json_t *nic, char *out, size_t size)
 					 ", loses packets (%lld errors among %lld)",
 					 ctl_int(nic, "errors"), ctl_int(nic, "packets"));
 	if (!strcmp(ctl_text(nic, "gray"), "slow") && used < size)
-		used += (size_t)snprintf(out + used, size - used, ", slow (%lld of %lld Mb/s)",
+		used += (size_t)snprintf(out + used, size - used,
+					 status_is_pci(nic)
+						 ? ", slow: its PCI link (%lld of %lld Mb/s)"
+						 : ", slow (%lld of %lld Mb/s)",
 					 ctl_int(nic, "mbps"), ctl_int(nic, "mbps_whole"));
 	if (ctl_int(nic, "slow_paths") > 0 && used < size)
 		used += (size_t)snprintf(
@@ -267,13 +275,17 @@ static void status_levels(FILE *out, const json_t *answer)
 static void status_degraded(FILE *out, const json_t *answer)
 {
 	const json_t *degraded = json_object_get(answer, "degraded");
+	double left = json_number_value(json_object_get(degraded, "bandwidth_left"));
 
-	if (json_is_object(degraded))
+	if (json_is_object(degraded) && left <= 0)
+		fprintf(out,
+			"  degraded since %s: nothing passes; connections that stand still: %lld\n",
+			ctl_text(degraded, "since"), ctl_int(degraded, "qps"));
+	else if (json_is_object(degraded))
 		fprintf(out,
 			"  degraded since %s: %lld connections on other NICs, %.2f of the "
 			"bandwidth left\n",
-			ctl_text(degraded, "since"), ctl_int(degraded, "qps"),
-			json_number_value(json_object_get(degraded, "bandwidth_left")));
+			ctl_text(degraded, "since"), ctl_int(degraded, "qps"), left);
 }
 
 /* "4711 ib_write_bw", or "4711 (7 in its container) ib_write_bw" */
@@ -292,6 +304,8 @@ static void status_table(FILE *out, const json_t *answer)
 {
 	status_head(out, answer);
 	fprintf(out, "  instance %s, KV %s", ctl_text(answer, "instance"), ctl_text(answer, "kv"));
+	if (*ctl_text(answer, "job"))
+		fprintf(out, ", job %s", ctl_text(answer, "job"));
 	if (!strcmp(ctl_text(answer, "atomics"), "owner"))
 		fputs(", atomics by their owners' values", out);
 	if (!strcmp(ctl_text(answer, "atomics"), "uid"))

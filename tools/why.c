@@ -49,7 +49,8 @@ static void why_sentence(const struct why_kind *kind, const json_t *event)
 	else
 		printf("%s%s", verb, ctl_text(event, "to"));
 	if (*ctl_text(event, "peer_gid"))
-		printf(" (to %s)", ctl_address(ctl_text(event, "peer_gid")));
+		printf(" (to %s, its NIC %lld)", ctl_address(ctl_text(event, "peer_gid")),
+		       ctl_int(event, "peer_from"));
 }
 
 /* Behind the sentence: the cause and the reason, where one of both does not say the other. */
@@ -89,12 +90,24 @@ static void why_figures(const json_t *event)
 		       ctl_int(event, "unknown"));
 }
 
+static bool why_is_loss(const json_t *event)
+{
+	return !strcmp(ctl_text(event, "kind"), "degraded") &&
+	       json_number_value(json_object_get(event, "bandwidth_left")) <= 0;
+}
+
 static void why_event(struct why *why, const json_t *event)
 {
 	const struct why_kind *kind = why_kind(ctl_text(event, "kind"));
 
 	if (!kind)
 		return;
+	if (why_is_loss(event)) {
+		printf("  %s  nothing passes: %lld connection%s.\n", ctl_text(event, "time"),
+		       ctl_int(event, "qps"),
+		       ctl_int(event, "qps") == 1 ? " stands still" : "s stand still");
+		return;
+	}
 	why_sentence(kind, event);
 	why_because(why, kind, event);
 	putchar('.');
@@ -304,9 +317,10 @@ static void why_levels(struct why *why, const json_t *status)
 static void why_head(struct why *why, const json_t *status, const char *of)
 {
 	memset(&why->todo, 0, sizeof(why->todo));
-	printf("%s%s, process %lld (%s):\n", why->stories++ ? "\n" : "", of,
+	printf("%s%s, process %lld (%s)%s%s:\n", why->stories++ ? "\n" : "", of,
 	       ctl_int(status, "pid_here") ? ctl_int(status, "pid_here") : ctl_int(status, "pid"),
-	       ctl_text(status, "command"));
+	       ctl_text(status, "command"), *ctl_text(status, "job") ? " of job " : "",
+	       ctl_text(status, "job"));
 }
 
 static void why_tell_nic(struct why *why, const json_t *status, const json_t *events)

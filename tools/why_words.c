@@ -7,6 +7,11 @@
 #define CHECK_PATH "check the NICs of both ends, and the switch between them"
 #define RESTART	   "restart the job from its checkpoint"
 #define OTHER_HOST "ask `shiftctl why` on the other host"
+#define PAUSED	   "look for pause frames (PFC; ethtool -S, rx_prio*_pause), and who causes them"
+#define NOT_READY  "no NIC is at fault: see the program at the other end, which posts no receives"
+#define NO_PROGRESS                                                                                \
+	"see the program at the other end, and pause frames of both ends (ethtool -S, "            \
+	"rx_prio*_pause)"
 
 static const struct why_cause causes[] = {
 	{ "port-down", "the port of this host went down", CHECK_PORT },
@@ -47,14 +52,15 @@ static const struct why_cause causes[] = {
 	  "no NIC is at fault: see this program first, whose request the other end refused, then "
 	  "that one" },
 	{ "packet-loss", "packets are lost or damaged", "check cable and transceiver" },
-	{ "slow-link", "the link carries less than it can",
-	  "check cable, transceiver, seat of the card" },
+	{ "slow-link", "the link of its port carries less than it can",
+	  "check cable, transceiver and the speed of the switch port" },
+	{ "slow-pci", "its PCI link carries less than it can",
+	  "compare LnkSta with LnkCap (lspci -vv), and look at the seat of the card" },
 	{ "slow-path", "round trips take longer than usual",
 	  "look for congestion in the switches" },
-	{ "paused", "the port sends nothing",
-	  "look for pause frames (PFC), and who causes them; if there are none, see dmesg" },
-	{ "no-progress", "all paths answer and the work does not",
-	  "no NIC is at fault: see the program at the other end, and pause counters" },
+	{ "paused", "the port may not send", PAUSED },
+	{ "no-progress", "all paths answer and the work does not", NO_PROGRESS },
+	{ "not-ready", "the program at the other end posts no receive", NOT_READY },
 };
 
 static const struct why_kind kinds[] = {
@@ -95,15 +101,17 @@ static const struct why_reason {
 	{ "the peer is silent on all paths",
 	  "look at the other host: its program may be stopped or gone, or all its links down" },
 	{ "nothing passes: no NIC is left", "bring a backup NIC up, at both ends" },
-	{ "its port sends nothing",
-	  "look for pause frames (PFC), and who causes them; if there are none, see dmesg" },
-	{ "all paths answer and the work does not",
-	  "no NIC is at fault: see the program at the other end, and pause counters" },
+	{ "its port sends nothing", PAUSED "; if there are none, see dmesg" },
+	{ "no counter of its port says why", NO_PROGRESS },
+	{ "or the port may not send", "no NIC is at fault: see the program at the other end, and "
+				      "who sends pause frames (PFC)" },
+	{ "its port may not send", PAUSED },
+	{ "the program at the other end posts no receive", NOT_READY },
 	{ "has not left its own NIC", OTHER_HOST },
 	{ "has not flushed", "see dmesg; reset the NIC" },
 	{ "does not run SHIFT",
-	  "run the peer's program under SHIFT (shiftctl run), with the same SHIFT_KV and "
-	  "SHIFT_JOB" },
+	  "run the peer's program under SHIFT (shiftctl run), without SHIFT_DISABLE in its "
+	  "environment or /etc/shift.conf, with the same SHIFT_KV and SHIFT_JOB" },
 	{ "the same version of SHIFT", "run the same version of SHIFT at both ends" },
 	{ "run the same one at both ends", "run the same version of SHIFT at both ends" },
 	{ "another protocol", "run the same version of SHIFT at both ends" },
@@ -136,6 +144,9 @@ static const struct why_reason {
 	{ "could not be made", "raise the limit on locked memory (ulimit -l), or compare the "
 			       "limits of both NICs (ibv_devinfo -v)" },
 	{ "smaller than its own", "name another backup NIC (ibv_devinfo -v shows their limits)" },
+	{ "the device refuses its size",
+	  "compare the limits of that NIC with those of the others (ibv_devinfo -v: max_qp_wr, "
+	  "max_cqe), or name another backup NIC" },
 	{ "control QP cannot be opened",
 	  "see the log; raise the limit on locked memory (ulimit -l), or look at that NIC" },
 	{ "no room for a flush", "" },

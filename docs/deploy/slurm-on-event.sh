@@ -7,7 +7,7 @@ case "$SHIFT_EVENT_KIND $SHIFT_EVENT_CAUSE" in
 # The other node's NIC; an order; to a backup that is back. Of several in one only the newest is told: one of them may be this node's.
 "switch peer" | "switch drain" | "switch better-nic") [ "${SHIFT_EVENT_COUNT:-1}" -gt 1 ] || exit 0 ;;
 switch*) ;;
-"gray packet-loss" | "gray slow-link") [ "$SHIFT_EVENT_WHY" = "its connections leave in order" ] || exit 0 ;;
+"gray packet-loss" | "gray slow-link" | "gray slow-pci") [ "$SHIFT_EVENT_WHY" = "its connections leave in order" ] || exit 0 ;;
 *) exit 0 ;;
 esac
 [ -n "$SLURM_JOB_ID" ] && umask 077 && echo "$SHIFT_EVENT_FROM" > "$marks/$SLURM_JOB_ID"

@@ -277,6 +277,10 @@ static void status_gray(struct sh_json *json, const struct sh_nic *nic) SH_LOCKE
 	sh_slow_figures(nic, &now, &whole);
 	sh_slow_path_figures(nic, &paths);
 	status_string(json, "gray", sh_gray_word(nic));
+	status_string(json, "slow_link",
+		      !sh_slow_is(nic)	    ? NULL
+		      : sh_slow_is_pci(nic) ? "pci"
+					    : "port");
 	sh_json_print(json,
 		      ", \"errors\": %llu, \"packets\": %llu, \"mbps\": %u, \"mbps_whole\": %u",
 		      (unsigned long long)errors, (unsigned long long)packets, now, whole);
@@ -386,6 +390,7 @@ static void status_head(struct sh_json *json) SH_LOCKED
 		      STATUS_FORMAT, (int)getpid(), (unsigned long long)sh.instance, KV_PROTOCOL);
 	status_string(json, "command", command);
 	status_string(json, "kv", sh_kv_state());
+	status_string(json, "job", sh.config.job);
 	admin_refused(json);
 	status_degraded(json);
 	status_string(json, "atomics",

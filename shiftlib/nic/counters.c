@@ -71,15 +71,21 @@ static void count(struct sh_gray_counts *out, size_t file, size_t to, uint64_t v
 	*(uint64_t *)((char *)out + to) += value;
 }
 
-bool sh_counters_read(const char *sysfs, const char *device, struct sh_gray_counts *out)
+static int port_open(const char *sysfs, const char *device)
 {
 	char path[256];
+
+	snprintf(path, sizeof(path), "%s/class/infiniband/%s/ports/1", sysfs, device);
+	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+bool sh_counters_read(const char *sysfs, const char *device, struct sh_gray_counts *out)
+{
 	uint64_t value;
 	int port;
 
 	memset(out, 0, sizeof(*out));
-	snprintf(path, sizeof(path), "%s/class/infiniband/%s/ports/1", sysfs, device);
-	port = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	port = port_open(sysfs, device);
 	if (port < 0)
 		return false;
 	for (size_t i = 0; i < N_FILES; i++)
@@ -89,4 +95,23 @@ bool sh_counters_read(const char *sysfs, const char *device, struct sh_gray_coun
 	if (sh_netdev_damaged(sysfs, device, &value))
 		count(out, N_FILES, TO(damaged), value);
 	return out->packets != 0;
+}
+
+/*
+ * The pause counters of the interface (ethtool's rx_prio*_pause) are not among them: the kernel
+ * answers for them under the lock of its whole network, which the reset of another NIC may hold
+ * for a minute.
+ */
+bool sh_counters_read_held(const char *sysfs, const char *device, struct sh_counters_held *out)
+{
+	int port = port_open(sysfs, device);
+
+	memset(out, 0, sizeof(*out));
+	if (port < 0)
+		return false;
+	out->has_waits = value_of(port, "counters/port_xmit_wait", &out->waits);
+	out->has_rnr_naks = value_of(port, "hw_counters/rnr_nak_retry_err", &out->rnr_naks) ||
+			    value_of(port, "hw_counters/rcvd_rnr_err", &out->rnr_naks);
+	close(port);
+	return out->has_waits || out->has_rnr_naks;
 }

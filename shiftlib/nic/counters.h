@@ -13,4 +13,14 @@
  */
 bool sh_counters_read(const char *sysfs, const char *device, struct sh_gray_counts *out);
 
+/* What may hold up requests that are not lost; 0 for a count that the port does not have. */
+struct sh_counters_held {
+	uint64_t waits;	   /* ticks in which the port had something to send and could not */
+	uint64_t rnr_naks; /* requester: answers "receiver not ready" */
+	bool has_waits, has_rnr_naks;
+};
+
+/* The same for these counts. False: the port has none of them. */
+bool sh_counters_read_held(const char *sysfs, const char *device, struct sh_counters_held *out);
+
 #endif

@@ -155,6 +155,16 @@ static bool nic_atomics_global(const struct nic_parts *parts)
 	       (attr.pci_atomic_caps.compare_swap & whole);
 }
 
+static const char *nic_no_control(int ret)
+{
+	switch (ret) {
+	case -EADDRNOTAVAIL: return "its port has no GID";
+	case -EINVAL:
+	case -EOPNOTSUPP: return "its control QP cannot be opened: the device refuses its size";
+	default: return "its control QP cannot be opened";
+	}
+}
+
 static const char *nic_open_parts(const struct sh_nic *nic, struct nic_parts *parts)
 {
 	const char *why;
@@ -173,8 +183,7 @@ static const char *nic_open_parts(const struct sh_nic *nic, struct nic_parts *pa
 	if (ret && ret != -EADDRNOTAVAIL && nic_lacks_files(-ret))
 		return sh_nic_no_files;
 	if (ret)
-		return ret == -EADDRNOTAVAIL ? "its port has no GID"
-					     : "its control QP cannot be opened";
+		return nic_no_control(ret);
 	nic_leave_control(parts);
 	if (sh.real->query_device(parts->ctx, &parts->attr))
 		memset(&parts->attr, 0, sizeof(parts->attr));

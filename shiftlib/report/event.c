@@ -220,6 +220,8 @@ static void event_text_share(const struct sh_event *event, char *out, size_t siz
 	sh_date_print(event->since_ns, date);
 	if (event->kind == SH_EVENT_WHOLE)
 		snprintf(out, size, ", it was degraded since %s", date);
+	else if (!event->left)
+		snprintf(out, size, ", nothing passes since %s", date);
 	else
 		snprintf(out, size, ", %u.%03u of the bandwidth left since %s", event->left / 1000,
 			 event->left % 1000, date);

@@ -90,7 +90,7 @@ enum sh_event_cause {
 	SH_CAUSE_KEY,
 	SH_CAUSE_RESOURCE,
 	SH_CAUSE_LOSS,	      /* errors among packets, by the port's counters */
-	SH_CAUSE_SLOW,	      /* the NIC's links carry less than they can */
+	SH_CAUSE_SLOW,	      /* the NIC's port carries less than it can */
 	SH_CAUSE_SLOW_PATH,   /* round trips take longer than they should, and nothing says why */
 	SH_CAUSE_APPLICATION, /* the application did something that cannot be protected */
 	SH_CAUSE_HOME,	      /* atomics waited for a NIC of the peer that runs all of them */
@@ -98,6 +98,8 @@ enum sh_event_cause {
 	SH_CAUSE_PAUSED,	   /* the port sends nothing */
 	SH_CAUSE_NO_PROGRESS,	   /* all answers, and the work does not */
 	SH_CAUSE_PEER_GONE,	   /* silent on all paths, while other peers answer */
+	SH_CAUSE_NOT_READY,	   /* the peer's program posts no receive (RNR) */
+	SH_CAUSE_SLOW_PCI,	   /* the NIC's PCI link carries less than it can */
 	SH_CAUSES,
 };
 

@@ -55,6 +55,8 @@ const char *sh_event_cause_name(enum sh_event_cause cause)
 		[SH_CAUSE_PAUSED] = "paused",
 		[SH_CAUSE_NO_PROGRESS] = "no-progress",
 		[SH_CAUSE_PEER_GONE] = "peer-gone",
+		[SH_CAUSE_NOT_READY] = "not-ready",
+		[SH_CAUSE_SLOW_PCI] = "slow-pci",
 	};
 
 	return cause < SH_CAUSES ? names[cause] : "unknown";

@@ -269,6 +269,7 @@ class Rated(Gray):
 
     def __init__(self, lab, mode, **settings):
         super().__init__(lab, mode, link=RATED, **settings)
+        self.cause = "slow-link"
 
     def speed(self, *words):
         self.lab.ctl("speed", NIC, *words)
@@ -276,7 +277,7 @@ class Rated(Gray):
     def told(self, kind="gray", n=1):
         """By whom: of h0's NIC h0 alone can say it. Returns why."""
         for e in self.wait(kind, n=n, hosts=("h0",)):
-            must("which", (e["from"], e["cause"]) == ("mlx5_0", "slow-link"), e)
+            must("which", (e["from"], e["cause"]) == ("mlx5_0", self.cause), e)
         must("the other end's NIC is well", not self.events(kind, hosts=("h1",)))
         return self.events(kind, hosts=("h0",))[-1]["why"]
 
@@ -334,6 +335,7 @@ def half_of_two(lab):
 def pci_lanes(lab):
     """A PCI link that still carries what the port does is no loss; one that does not is left, as a port is."""
     rated = Rated(lab, "on")
+    rated.cause = "slow-pci"
     rated.speed("pci", "x8")
     rated.still(LOOKS // 2)
     must("nor is it told of", not rated.events("gray"), rated.events("gray"))

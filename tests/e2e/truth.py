@@ -180,8 +180,8 @@ def paused(lab):
     lab.fault("pause", "h0/mlx5_0")
     lab.fault("pause", "h0/mlx5_1")
     ends.server.say("work")
-    stalled, *_ = ends.stalled("h0", "no-progress")
-    must("the reason", "PFC" in stalled["why"], stalled)
+    stalled, *_ = ends.stalled("h0", "paused")
+    must("the reason", "PFC" in stalled["why"] and "RNR" not in stalled["why"], stalled)
     lab.ctl("heal", "all")
     ends.event("h0", "flowing")
     ends.server.say("done")
@@ -193,8 +193,8 @@ def no_receive(lab):
     """The receiver posts nothing: the fabric is well, and is said to be."""
     ends = Ends(lab)
     ends.server.say("rnr")
-    stalled, *_ = ends.stalled("h0", "no-progress")
-    must("the reason", "RNR" in stalled["why"], stalled)
+    stalled, *_ = ends.stalled("h0", "not-ready")
+    must("the reason", "RNR" in stalled["why"] and "PFC" not in stalled["why"], stalled)
     must("no move", not [e for e in ends.events("h0") if e["kind"] == "switch"], ends.events("h0"))
     wait_for("protection", lambda: ends.status("h0")["qps"][0]["level"] == "protected", 30)
 
@@ -248,7 +248,7 @@ def why(lab):
     ends.event("h0", "switch")
     qp = ends.status("h0")["qps"][0]
     story = lab.shiftctl("h0", "why", f"0x{qp['qpn']:06x}")
-    for part in ("connections left mlx5_0 for mlx5_1 (to 10.0.0.2), as the port of this host went down",
+    for part in ("connections left mlx5_0 for mlx5_1 (to 10.0.0.2, its NIC 0), as the port of this host went down",
                  f"Now QP 0x{qp['qpn']:06x} runs on mlx5_1 (its own is mlx5_0), to 10.0.0.2 QP",
                  "What to do: check cable, transceiver and switch port of that NIC"):
         must("the connection's story", part in story, story)
@@ -335,6 +335,12 @@ def night_stopped(lab, ends):
     ends.server.say("rnr")
 
 
+def night_paused(lab, ends):
+    for nic in ("mlx5_0", "mlx5_1"):
+        lab.fault("pause", f"h0/{nic}")
+    ends.server.say("work")
+
+
 def night_flap(lab, ends):
     for _ in range(2):
         lab.fault("port-down", "h0/mlx5_0")
@@ -352,7 +358,8 @@ NIGHT = {
     "that NIC, its cable or its switch's port": (night_cut("h1/mlx5_0"), {}, 2),
     "stalled mlx5_1 (no-standby)": (night_both_down, {}, 1),
     "the peer is silent on all paths": (night_stopped, {}, 1),
-    "(no-progress)": (lambda lab, ends: ends.server.say("rnr"), {}, 1),
+    "(not-ready)": (lambda lab, ends: ends.server.say("rnr"), {}, 1),
+    "(paused)": (night_paused, {}, 1),
     "ended mlx5_0 (application)": (lambda lab, ends: ends.server.say("err lkey"), {}, 1),
     "drained by the operator": (lambda lab, ends: lab.shiftctl("h0", "drain", "mlx5_0"), {}, 1),
     "and held down for": (night_flap, {"holddown_ms": 30000, "holddown_max_ms": 60000}, 1),

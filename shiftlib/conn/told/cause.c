@@ -17,6 +17,13 @@ static enum sh_event_cause cause_of_port(const struct sh_nic *nic)
 	return nic->link_lost && !nic->port_down ? SH_CAUSE_LINK_LOST : SH_CAUSE_PORT_DOWN;
 }
 
+enum sh_event_cause sh_cause_of_peer(const struct sh_nic *nic)
+{
+	if (nic->fatal)
+		return SH_CAUSE_FATAL;
+	return nic->port_down || nic->link_lost ? cause_of_port(nic) : SH_CAUSE_PEER;
+}
+
 enum sh_event_cause sh_cause_of(const struct sh_qp *qp, enum sc_reason reason)
 {
 	const struct sh_nic *nic = qp->active->nic;
@@ -28,7 +35,7 @@ enum sh_event_cause sh_cause_of(const struct sh_qp *qp, enum sc_reason reason)
 								: SH_CAUSE_TRANSPORT;
 	case SC_REASON_PORT: return cause_of_port(nic);
 	case SC_REASON_DEVICE: return cause_of_device(qp, nic);
-	case SC_REASON_PEER: return SH_CAUSE_PEER;
+	case SC_REASON_PEER: return sh_cause_of_peer(nic);
 	case SC_REASON_ORDER: return SH_CAUSE_DRAIN;
 	case SC_REASON_SILENCE: return SH_CAUSE_SILENCE;
 	case SC_REASON_RETURN: return SH_CAUSE_BETTER_NIC;

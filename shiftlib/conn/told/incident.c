@@ -120,10 +120,21 @@ static void incident_clear(struct sh_event *event)
 	event->switch_ns = 0;
 }
 
+/* What the peer saw first, the NIC of this end may have said meanwhile. */
+static void incident_ask_nic(struct sh_event *event) SH_LOCKED
+{
+	uint32_t i;
+
+	for (i = 0; event->cause == SH_CAUSE_PEER && i < sh_nics.n; i++)
+		if (!strcmp(sh_nics.nic[i].name, event->from))
+			event->cause = sh_cause_of_peer(&sh_nics.nic[i]);
+}
+
 /* Connections that are still moving are told later, with the same beginning. */
 static void incident_record(struct incident *incident) SH_LOCKED
 {
 	if (incident->event.qps) {
+		incident_ask_nic(&incident->event);
 		sh_event_record(&incident->event);
 		sh_degraded_moved(&incident->event);
 	}

@@ -32,13 +32,20 @@ static uint32_t nic_away(const struct sh_nic *nic)
 	return sum;
 }
 
-/* Those without any NIC count, too. */
-static uint32_t all_away(void) SH_LOCKED
+static uint32_t moved_away(void)
 {
 	uint32_t sum = 0, i;
 
 	for (i = 0; i < sh_nics.n; i++)
 		sum += nic_away(&sh_nics.nic[i]);
+	return sum;
+}
+
+/* Those without any NIC count, too. */
+static uint32_t all_away(void) SH_LOCKED
+{
+	uint32_t sum = moved_away();
+
 	return sum > sh_stalls_lost() ? sum : sh_stalls_lost();
 }
 
@@ -84,16 +91,24 @@ static uint32_t bandwidth_left(void) SH_LOCKED
 
 /* ---- what is told --------------------------------------------------------------------------- */
 
+static enum sh_event_cause degraded_cause(enum sh_event_kind kind) SH_LOCKED
+{
+	if (kind == SH_EVENT_WHOLE)
+		return SH_CAUSE_NONE;
+	return sh_stalls_lost() ? sh_stalls_lost_cause() : degraded.cause;
+}
+
+/* No NIC is named where nothing has moved: it may be well. */
 static void tell(enum sh_event_kind kind, const char *why) SH_LOCKED
 {
 	struct sh_event event = { .kind = kind,
-				  .cause = kind == SH_EVENT_WHOLE ? SH_CAUSE_NONE : degraded.cause,
+				  .cause = degraded_cause(kind),
 				  .why = why,
 				  .qps = degraded.told.qps,
 				  .since_ns = degraded.told.since_ns,
 				  .left = degraded.told.left };
 
-	if (kind == SH_EVENT_DEGRADED)
+	if (kind == SH_EVENT_DEGRADED && moved_away())
 		memcpy(event.from, most_left()->name, sizeof(event.from));
 	sh_event_record(&event);
 }
@@ -115,7 +130,9 @@ static void degraded_check_whole(void) SH_LOCKED
 	degraded.told.qps = 0;
 	degraded.told.left = BACKUP_LEFT_WHOLE;
 	if (degraded.told.since_ns)
-		tell(SH_EVENT_WHOLE, degraded.failed ? "those that were away have ended" : NULL);
+		tell(SH_EVENT_WHOLE,
+		     degraded.failed ? "those that were away or stood still have ended with errors"
+				     : NULL);
 	degraded.failed = false;
 	degraded.told.since_ns = degraded.since_ns = 0;
 }

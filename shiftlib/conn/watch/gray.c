@@ -153,8 +153,14 @@ static const char *gray_stays(const struct sh_nic *nic) SH_LOCKED
 	return sh_gray_drain_allowed(nic) ? NULL : "it is used on, as no other NIC is better";
 }
 
+static enum sh_event_cause gray_cause(const struct sh_nic *nic)
+{
+	(void)nic;
+	return SH_CAUSE_LOSS;
+}
+
 static const struct sh_judge gray_judge = { .drain = SH_DRAIN_GRAY,
-					    .cause = SH_CAUSE_LOSS,
+					    .cause = gray_cause,
 					    .log = gray_log,
 					    .log_well = gray_log_well,
 					    .stays = gray_stays };

@@ -8,7 +8,7 @@
 static void judged_tell(const struct sh_judge *judge, const struct sh_nic *nic,
 			const char *why) SH_LOCKED
 {
-	struct sh_event event = { .kind = SH_EVENT_GRAY, .cause = judge->cause, .why = why };
+	struct sh_event event = { .kind = SH_EVENT_GRAY, .cause = judge->cause(nic), .why = why };
 
 	judge->log(nic, why);
 	snprintf(event.from, sizeof(event.from), "%s", nic->name);
@@ -50,7 +50,7 @@ void sh_judged_act(const struct sh_judge *judge, struct sh_judged *judged, struc
 		judged_tell(judge, nic, "it is only watched");
 	} else if (changed) {
 		judge->log_well(nic);
-		judged_over(judge, judged, nic, judge->cause);
+		judged_over(judge, judged, nic, judge->cause(nic));
 	}
 }
 

@@ -13,7 +13,7 @@
 
 struct sh_judge {
 	enum sh_drain drain;
-	enum sh_event_cause cause;
+	enum sh_event_cause (*cause)(const struct sh_nic *nic);
 	void (*log)(const struct sh_nic *nic, const char *what_is_done);
 	void (*log_well)(const struct sh_nic *nic);
 	/* Why its connections do not leave; NULL: they do. A literal, which is told once. */

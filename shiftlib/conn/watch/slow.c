@@ -29,6 +29,7 @@ static struct slow_nic {
 	struct sh_judged judged;
 	bool asking; /* a look at those of its make is under way */
 	bool untold; /* no rate was known at the last look: the link may come up slower */
+	bool pci;    /* it is its PCI link that is slower than the other */
 } slow[SH_MAX_NICS];
 
 static struct slow_nic *of(const struct sh_nic *nic)
@@ -40,18 +41,25 @@ static struct slow_nic *of(const struct sh_nic *nic)
 
 static void slow_log(const struct sh_nic *nic, const char *what)
 {
-	const struct sh_slow *core = &of(nic)->core;
+	double now = of(nic)->core.now / MBPS_A_GBPS, whole = of(nic)->core.whole / MBPS_A_GBPS;
 
-	sh_log(SH_LOG_WARN, "%s: its link carries %.5g of the %.5g Gb/s that it could; %s",
-	       nic->name, core->now / MBPS_A_GBPS, core->whole / MBPS_A_GBPS, what);
+	if (of(nic)->pci)
+		sh_log(SH_LOG_WARN,
+		       "%s: its PCI link carries %.5g of the %.5g Gb/s that the NIC could; %s",
+		       nic->name, now, whole, what);
+	else
+		sh_log(SH_LOG_WARN,
+		       "%s: the link of its port carries %.5g of the %.5g Gb/s that the NIC could; "
+		       "%s",
+		       nic->name, now, whole, what);
 }
 
 static void slow_log_whole(const struct sh_nic *nic)
 {
 	const struct sh_slow *core = &of(nic)->core;
 
-	sh_log(SH_LOG_WARN, "%s: its link carries %.5g Gb/s again, and did so for %llu s",
-	       nic->name, core->now / MBPS_A_GBPS,
+	sh_log(SH_LOG_WARN, "%s: it carries %.5g Gb/s again, and did so for %llu s", nic->name,
+	       core->now / MBPS_A_GBPS,
 	       (unsigned long long)(sh_slow_hold_ns(core, &sh.config.gray.rules) / SH_NS_PER_S));
 }
 
@@ -82,8 +90,13 @@ static const char *slow_stays(const struct sh_nic *nic) SH_LOCKED
 						       : "it is used on, as no other NIC is better";
 }
 
+static enum sh_event_cause slow_cause(const struct sh_nic *nic)
+{
+	return of(nic)->pci ? SH_CAUSE_SLOW_PCI : SH_CAUSE_SLOW;
+}
+
 static const struct sh_judge slow_judge = { .drain = SH_DRAIN_SLOW,
-					    .cause = SH_CAUSE_SLOW,
+					    .cause = slow_cause,
 					    .log = slow_log,
 					    .log_well = slow_log_whole,
 					    .stays = slow_stays };
@@ -254,6 +267,9 @@ void sh_slow_told(struct sh_nic *nic, const struct sh_slow_update *look)
 	if (own->looks++ % LIKE_LOOKS == 0)
 		like_ask(nic);
 	own->untold = !rates->port;
+	/* which link it is stays known until it is whole */
+	if (rates->port && own->core.state == SH_SLOW_WHOLE)
+		own->pci = rates->bus && rates->bus < rates->port;
 	act(nic, sh_slow_update(&own->core, &sh.config.gray.rules, rates, &own->like, sh_now_ns()));
 	if (rates->port)
 		/* used for orders of paths, and for the bandwidth that is left */
@@ -265,6 +281,11 @@ void sh_slow_told(struct sh_nic *nic, const struct sh_slow_update *look)
 bool sh_slow_is(const struct sh_nic *nic)
 {
 	return of(nic)->core.state == SH_SLOW_SLOW;
+}
+
+bool sh_slow_is_pci(const struct sh_nic *nic)
+{
+	return sh_slow_is(nic) && of(nic)->pci;
 }
 
 bool sh_slow_in_doubt(const struct sh_nic *nic)

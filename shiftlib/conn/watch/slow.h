@@ -25,6 +25,7 @@ void sh_slow_read(struct sh_slow_update *look);
 void sh_slow_told(struct sh_nic *nic, const struct sh_slow_update *look) SH_LOCKED;
 
 bool sh_slow_is(const struct sh_nic *nic) SH_LOCKED;
+bool sh_slow_is_pci(const struct sh_nic *nic) SH_LOCKED; /* it is, by its PCI link */
 /* Another look is to say more, traffic or not. */
 bool sh_slow_in_doubt(const struct sh_nic *nic) SH_LOCKED;
 /* Tells what a NIC carries, and could, in Mb/s; 0: not known. */

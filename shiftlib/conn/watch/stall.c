@@ -9,6 +9,7 @@
 #include "shiftlib/conn/part.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/watch/degraded.h"
+#include "shiftlib/conn/watch/holdup.h"
 #include "shiftlib/conn/watch/stall.h"
 #include "shiftlib/control/control_qp.h"
 #include "shiftlib/core/core.h"
@@ -17,11 +18,14 @@
 
 #define STALL_MERGED  16		/* events of a round; what is more is told with the last */
 #define STALL_SEND_NS (SH_STALL_NS / 2) /* so long a NIC that sends nothing is paused */
+#define STALL_ASK_NS  (SH_STALL_NS / 4) /* standing still so long, counters are read */
+#define STALL_TOLD_NS (2 * SH_STALL_NS) /* longest wait for what they say */
 
 static struct {
 	struct sh_event event[STALL_MERGED]; /* of this round of looks */
 	uint32_t n;
 	uint32_t lost; /* connections that no NIC is left to */
+	enum sh_event_cause lost_cause;
 } stalls;
 
 /* ---- what it waits for ---------------------------------------------------------------------- */
@@ -47,9 +51,21 @@ static const struct sh_stall_why stall_flap = {
 static const struct sh_stall_why stall_paused = {
 	SH_CAUSE_PAUSED, "its port sends nothing: paused by flow control (PFC), or its NIC hangs"
 };
-static const struct sh_stall_why stall_held = {
-	SH_CAUSE_NO_PROGRESS, "all paths answer and the work does not: no receive is posted (RNR), "
-			      "or its priority is paused (PFC)"
+/* By kinds of enum sh_holdup. */
+static const struct sh_stall_why stall_held[SH_HOLDUP_KINDS] = {
+	[0] = { SH_CAUSE_NO_PROGRESS,
+		"all paths answer and the work does not: no counter of its port says why" },
+	[SH_HOLDUP_PAUSED] = { SH_CAUSE_PAUSED,
+			       "all paths answer and the work does not: its port may not send "
+			       "(paused by PFC: port_xmit_wait rises)" },
+	[SH_HOLDUP_UNREADY] = { SH_CAUSE_NOT_READY,
+				"all paths answer and the work does not: the program at the other "
+				"end posts no receive (RNR: rnr_nak_retry_err rises)" },
+	[SH_HOLDUP_PAUSED | SH_HOLDUP_UNREADY] = { SH_CAUSE_NO_PROGRESS,
+						   "all paths answer and the work does not: the "
+						   "program at the other end posts no "
+						   "receive (rnr_nak_retry_err rises), or the port "
+						   "may not send (port_xmit_wait rises)" },
 };
 
 static bool stall_is_dark(const struct sh_qp *qp)
@@ -88,6 +104,31 @@ static bool stall_is_paused(const struct sh_nic *nic, uint64_t now)
 	return since && now - since > STALL_SEND_NS;
 }
 
+/* The kinds that were told of the connection; 0: none. */
+static unsigned stall_held_kinds(const struct sh_qp *qp)
+{
+	unsigned kinds;
+
+	for (kinds = SH_HOLDUP_KINDS - 1; kinds; kinds--)
+		if (qp->stall.why == &stall_held[kinds])
+			break;
+	return kinds;
+}
+
+/* What was told stands while the counters do not contradict it. */
+static const struct sh_stall_why *stall_working_held(const struct sh_qp *qp, uint64_t now) SH_LOCKED
+{
+	unsigned before = stall_held_kinds(qp), kinds;
+	bool told = sh_holdup_told(qp->active->nic, now, &kinds);
+
+	if (before && (!kinds || kinds & before))
+		return qp->stall.why;
+	if (!told && !qp->stall.why && now - qp->stall.since < STALL_TOLD_NS)
+		return NULL;
+	return &stall_held[kinds];
+}
+
+/* NULL: that is not known yet. */
 static const struct sh_stall_why *stall_working(const struct sh_qp *qp, uint64_t now) SH_LOCKED
 {
 	if (stall_is_paused(qp->active->nic, now))
@@ -96,7 +137,9 @@ static const struct sh_stall_why *stall_working(const struct sh_qp *qp, uint64_t
 		return sh_nic_up(qp->active->nic) ? &stall_dark : &stall_no_nic;
 	if (qp->core.stay.phase != SC_STAY_NONE && qp->core.stay.phase != SC_STAY_OVER)
 		return &stall_flap;
-	return sh_peer_path_answers(qp->paths.routes[qp->active->path]) ? &stall_held : &stall_path;
+	return sh_peer_path_answers(qp->paths.routes[qp->active->path])
+		       ? stall_working_held(qp, now)
+		       : &stall_path;
 }
 
 const struct sh_stall_why *sh_stall_of(const struct sh_qp *qp, uint64_t *since)
@@ -108,6 +151,11 @@ const struct sh_stall_why *sh_stall_of(const struct sh_qp *qp, uint64_t *since)
 uint32_t sh_stalls_lost(void)
 {
 	return stalls.lost;
+}
+
+enum sh_event_cause sh_stalls_lost_cause(void)
+{
+	return stalls.lost_cause;
 }
 
 /* ---- what is told --------------------------------------------------------------------------- */
@@ -163,6 +211,8 @@ static bool stall_change(struct sh_qp *qp, const struct sh_stall_why *why) SH_LO
 	bool lost = why && stall_is_loss(why), was_lost = before && stall_is_loss(before);
 
 	qp->stall.why = why;
+	if (lost)
+		stalls.lost_cause = why->cause;
 	if (lost != was_lost) {
 		stalls.lost += lost ? 1 : UINT32_MAX;
 		sh_degraded_changed();
@@ -242,9 +292,12 @@ static void stall_look(struct sh_qp *qp, uint64_t now) SH_LOCKED
 		qp->stall.since = now;
 		qp->stall.collected = false;
 		stall_set(qp, NULL);
-	} else if (now - qp->stall.since >= SH_STALL_NS && stall_is_sure(qp)) {
-		stall_set(qp, qp->stall.moves ? stall_moving(qp) : stall_working(qp, now));
+		return;
 	}
+	if (now - qp->stall.since >= STALL_ASK_NS && !qp->stall.moves && qp->active->nic)
+		sh_holdup_ask(qp->active->nic, now);
+	if (now - qp->stall.since >= SH_STALL_NS && stall_is_sure(qp))
+		stall_set(qp, qp->stall.moves ? stall_moving(qp) : stall_working(qp, now));
 }
 
 static void stall_looked(uint64_t now) SH_LOCKED

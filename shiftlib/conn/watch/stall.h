@@ -27,6 +27,7 @@ struct sh_stall_why {
 const struct sh_stall_why *sh_stall_of(const struct sh_qp *qp, uint64_t *since) SH_LOCKED;
 /* Number of connections over which nothing passes, as no NIC is left to them. */
 uint32_t sh_stalls_lost(void) SH_LOCKED;
+enum sh_event_cause sh_stalls_lost_cause(void) SH_LOCKED; /* cause of the last of them */
 
 extern const struct sh_module sh_stalls_module;
 extern const struct sh_conn_part sh_stall_part;

@@ -78,6 +78,8 @@ def told(ends, kind, n):
     wait_for(f"{kind} number {n}", lambda: sum(e["kind"] == kind for e in ends.events("h0")) >= n, 30)
 
 
+# Where nothing passed, or connections have ended, no share of the bandwidth is left, nor all of it.
+SHARE = r"(0|1)\.00\d? of the bandwidth"
 # No NIC of this end is at fault.
 PEER_MOVED = {"why": r"the other end moved", "do": r"ask `shiftctl why` on the other host"}
 NOT_US = (r"port of this host", r"reset", r"no peer answers over it")
@@ -143,7 +145,7 @@ def silent_rx(lab):
 
 @situation("a NIC of h1, one of two peers of h0, loses everything", fabric={"hosts": 3},
            h0={"log": r"the peer's NIC 10\.0\.0\.2 \(its NIC 0\) does not answer any more",
-               "why": r"10\.0\.0\.2", "events": r"switch.*10\.0\.0\.2"},
+               "why": r"to 10\.0\.0\.2, its NIC 0", "events": r"switch.*10\.0\.0\.2"},
            never=(r"mlx5_0: no peer answers", r"port of this host"))
 def silent_peer(lab):
     fault(lab, ("lose-tx", "h1/mlx5_0"), ("lose-rx", "h1/mlx5_0"), peers=2)
@@ -173,7 +175,7 @@ def both_down(host):
 @situation("both ports of h0 are down, and the connection waits", ask=process,
            h0={"status": r"1 stalled", "events": r"stalled.*no NIC is left", "metrics": r"shift_stalled_connections\{.*\} 1",
                "log": "port 1 is down", "why": r"stands? still|stood still", "do": r"bring .*NIC"},
-           h1={"status": r"1 stalled", "do": r"other host|both ends"})
+           h1={"status": r"nothing passes; connections that stand still: 1", "do": r"other host|both ends"}, never=(SHARE,))
 def both_down_here(lab):
     both_down("h0")(lab)
 
@@ -191,7 +193,7 @@ def second_fault(lab):
 @situation("both ports of h0 stay down for longer than connections wait", ask=process, alert=("h0", "h1"),
            h0={"log": r"failed mlx5_\d", "events": r"failed", "metrics": r"failed_connections_total\{.*\} 1",
                "why": r"could not be moved", "do": r"bring .*NIC|cable"},
-           h1={"log": r"failed mlx5_\d", "why": "could not be moved", "do": "host|NIC"})
+           h1={"log": r"failed mlx5_\d", "why": "could not be moved", "do": "host|NIC"}, never=(SHARE,))
 def lost(lab):
     ends = start(lab, deadline_ms=3000)
     for nic in ("mlx5_0", "mlx5_1"):
@@ -218,8 +220,9 @@ def third_nic(lab):
 
 
 @situation("priority flow control pauses both ports of h0", ask=process,
-           h0={"status": r"paused by flow control \(PFC\)|PFC", "events": r"stalled.*PFC", "why": r"PFC",
-               "do": r"pause", "metrics": r"shift_stalled_connections\{.*\} 1"}, never=(r"reset", r"switch mlx5"))
+           h0={"status": r"its port may not send \(paused by PFC", "events": r"stalled +paused.*PFC", "why": r"paused by PFC",
+               "do": r"look for pause frames", "metrics": r"shift_stalled_connections\{.*\"paused\".*\} 1"},
+           never=(r"reset", r"switch mlx5", r"RNR", r"posts no receive"))
 def paused(lab):
     ends = start(lab)
     for nic in ("mlx5_0", "mlx5_1"):
@@ -337,7 +340,7 @@ def killed_alone(lab):
 @situation("the peer's program is stopped (SIGSTOP)", ask=process,
            h0={"status": r"1 stalled.*|the peer is silent on all paths", "events": r"stalled.*silent on all paths",
                "metrics": r"shift_stalled_connections\{.*silence.*\} 1", "why": r"silent on all paths",
-               "do": r"other host"}, never=(r"reset", r"port of this host"))
+               "do": r"other host"}, never=(r"reset", r"port of this host", SHARE, r"on other NICs"))
 def stopped(lab):
     ends = start(lab)
     os.kill(ends.client.pid, signal.SIGSTOP)
@@ -375,10 +378,11 @@ def without_shift(lab):
 
 
 @situation("the peer's program runs under SHIFT in another job (SHIFT_JOB)", ask=process,
-           h0={"log": r"in this SHIFT_KV and SHIFT_JOB", "status": r"its peer does not run SHIFT, or has not said so",
-               "do": r"SHIFT_JOB"}, never=(r"cable", r"reset"))
+           h0={"log": r"in this SHIFT_KV and SHIFT_JOB", "status": r"job theirs-not(.*\n)+.*its peer does not run SHIFT, or has not said so",
+               "why": r"of job theirs-not", "do": r"SHIFT_JOB"}, h1={"status": "job theirs", "why": "of job theirs"},
+           never=(r"cable", r"reset"))
 def other_job(lab):
-    start(lab, protected=False, client=Shift(log="warn", backup="pair", job="other", **SOON))
+    start(lab, protected=False, job="theirs-not", client=Shift(log="warn", backup="pair", job="theirs", **SOON))
 
 
 @situation("the peer's SHIFT has another protocol", ask=process,
@@ -424,8 +428,9 @@ for _how, _what in (("rkey", "a wrong rkey"), ("lkey", "a wrong lkey"), ("bounds
 
 
 @situation("the program of h0 posts no receives, and its peer waits for ever", ask=process,
-           h1={"status": r"RNR", "events": r"stalled.*RNR", "metrics": r"stalled_connections\{.*no-progress.*\} 1",
-               "why": r"RNR", "do": r"no NIC is at fault: see the program at the other end"}, never=NO_NIC)
+           h1={"status": r"posts no receive \(RNR", "events": r"stalled +not-ready.*RNR",
+               "metrics": r"stalled_connections\{.*not-ready.*\} 1", "why": r"posts no receive \(RNR",
+               "do": r"no NIC is at fault: see the program at the other end"}, never=(*NO_NIC, r"PFC"))
 def no_receive(lab):
     start(lab).client.say("rnr")
 
@@ -524,7 +529,8 @@ def backup_rail(lab):
 
 
 @situation("the backup of h0 has too small queues", ask=process,
-           h0={"status": r"control QP cannot be opened|cannot be", "do": r"", "why": ""})
+           h0={"status": r"mlx5_1 .*control QP cannot be opened: the device refuses its size", "why": "mlx5_1",
+               "do": r"compare the limits of that NIC.*max_qp_wr"}, never=(r"ulimit -l",))
 def small_rings(lab):
     lab.ctl("limit", "h0/mlx5_1", "qp-wr", 8)
     unprotected(lab)
@@ -545,8 +551,8 @@ def descriptors(lab):
     unprotected(lab, before=["prlimit", "--nofile=300:300"])
 
 
-@situation("SHIFT is switched off by a setting at h0", ask=process,
-           h1={"status": r"its peer does not run SHIFT", "do": r"under SHIFT|shiftctl run"})
+@situation("SHIFT is switched off by a setting at h0", ask=process, h0={"status": r"NOT reached.*turned off.*SHIFT_DISABLE"},
+           h1={"status": r"its peer does not run SHIFT", "do": r"without SHIFT_DISABLE"})
 def disabled(lab):
     Ends(lab, protected=False, disable=1, client=Shift(log="warn", backup="pair", **SOON))
 
@@ -593,9 +599,20 @@ GRAY = {"gray_look_ms": 200, "gray_least": 3, "gray_hold_ms": 1000, "gray_hold_m
 
 
 @situation("the PCI link of a NIC of h0 has fewer lanes",
-           h0={"log": r"mlx5_0: its link carries \d+.* of the", "status": r"slow", "events": r"gray.*slow-link", "metrics": r'nic_gray\{.*slow.*\} 1',
-               "why": r"link carries less than it can", "do": r"check cable, transceiver, seat of the card"})
+           h0={"log": r"mlx5_0: its PCI link carries \d+.* of the", "status": r"slow: its PCI link", "events": r"gray.*slow-pci",
+               "metrics": r'nic_gray\{.*slow.*\} 1', "why": r"its PCI link carries less than it can", "do": r"LnkSta.*seat of the card"},
+           never=(r"cable", r"transceiver"))
 def lanes(lab):
     ends = start(lab, **GRAY)
     lab.ctl("speed", NIC, "pci", "x1")
+    work(ends)
+
+
+@situation("the port of a NIC of h0 has fewer lanes",
+           h0={"log": r"mlx5_0: the link of its port carries \d+.* of the", "status": r"slow \(\d+ of", "events": r"gray.*slow-link",
+               "why": r"the link of its port carries less than it can", "do": r"check cable, transceiver and the speed of the switch port"},
+           never=(r"PCI", r"LnkSta"))
+def port_lanes(lab):
+    ends = start(lab, **GRAY)
+    lab.ctl("speed", NIC, "port", "1X")
     work(ends)

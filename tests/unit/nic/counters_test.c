@@ -157,9 +157,33 @@ static void what_is_never_told_is_not_missed(void **state)
 	assert_true(gray.proven);
 }
 
+/* What holds requests up: of mlx5, of rxe, and of a port that counts neither. */
+static void what_holds_up_is_read(void **state)
+{
+	struct sh_counters_held held;
+
+	assert_false(sh_counters_read_held(root, "none", &held));
+	assert_false(sh_counters_read_held(root, "a", &held));
+	put(PORT "/counters/port_xmit_wait", 70);
+	assert_true(sh_counters_read_held(root, "a", &held));
+	assert_true(held.has_waits && held.waits == 70 && !held.has_rnr_naks);
+	put(PORT "/hw_counters/rcvd_rnr_err", 3);
+	assert_true(sh_counters_read_held(root, "a", &held));
+	assert_true(held.has_rnr_naks && held.rnr_naks == 3);
+	run("rm " PORT "/hw_counters/rcvd_rnr_err");
+	put(PORT "/hw_counters/rnr_nak_retry_err", 4);
+	assert_true(sh_counters_read_held(root, "a", &held));
+	assert_true(held.has_rnr_naks && held.rnr_naks == 4);
+	run("echo 'N/A (no PMA)' > " PORT "/counters/port_xmit_wait");
+	assert_true(sh_counters_read_held(root, "a", &held));
+	assert_false(held.has_waits);
+	run("rm " PORT "/hw_counters/rnr_nak_retry_err " PORT "/counters/port_xmit_wait");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_holds_up_is_read),
 		cmocka_unit_test(they_are_summed_up),
 		cmocka_unit_test(the_interface_tells_of_damage_too),
 		cmocka_unit_test(one_that_cannot_be_read_begins_nothing),

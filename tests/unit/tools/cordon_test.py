@@ -22,6 +22,8 @@ CASES = [  # kind, cause, why, whether the node is in question
     ("gray", "packet-loss", "it is only watched", False),
     ("gray", "slow-link", LEAVES, True),
     ("gray", "slow-link", "it is only watched", False),
+    ("gray", "slow-pci", LEAVES, True),
+    ("gray", "slow-pci", "it is only watched", False),
     ("gray", "slow-path", "slow, or congested; nothing is moved", False),
     ("gray-over", "packet-loss", "", False),
 ]
