@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What the counters of a port say of requests that are held up: which kind, since when, and when they say nothing. */
+/*
+ * What the counters of a port say of requests that are held up: which kind, since when, and when
+ * they say nothing.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
