@@ -6,6 +6,7 @@
  * device alone, and ends with it.
  */
 #include "path.h"
+#include "sdr/gid/gid.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -76,24 +77,17 @@ static struct ibv_context *open_first(const char *nics)
 	return verbs;
 }
 
-static bool is_ip4(const union ibv_gid *gid)
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	return !memcmp(gid->raw, mapped, sizeof(mapped));
-}
-
-/* As libsdr does: the first of RoCE version 2 over IPv4, or the first there is. */
+/* InfiniBand's first entry is its port's; RoCE's are chosen from as libsdr does. */
 static int choose_gid(struct plug_path *p, int wanted)
 {
-	struct ibv_gid_entry entry;
+	bool roce = p->port.link_layer == IBV_LINK_LAYER_ETHERNET;
 
-	for (int i = 0; wanted < 0 && i < p->port.gid_tbl_len; i++)
-		if (!ibv_query_gid_ex(p->verbs, 1, (uint32_t)i, &entry, 0) &&
-		    entry.gid_type == IBV_GID_TYPE_ROCE_V2 && is_ip4(&entry.gid))
-			wanted = i;
-	p->gid_index = wanted < 0 ? 0 : wanted;
-	return ibv_query_gid(p->verbs, 1, p->gid_index, &p->gid) ? -EADDRNOTAVAIL : 0;
+	p->gid_index = wanted >= 0 ? wanted
+		       : roce	   ? sdr_gid_choose(p->verbs, 1, p->port.gid_tbl_len)
+				   : 0;
+	return p->gid_index < 0 || ibv_query_gid(p->verbs, 1, p->gid_index, &p->gid)
+		       ? -EADDRNOTAVAIL
+		       : 0;
 }
 
 static int make_memory(struct plug_path *p)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* A device: its port, its address, its memory. */
 #include "sdr/nic/nic.h"
+#include "sdr/gid/gid.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,31 +29,6 @@ static struct ibv_context *open_by_name(const char *name)
 	return verbs;
 }
 
-static bool is_ip4(const union ibv_gid *gid)
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	return !memcmp(gid->raw, mapped, sizeof(mapped));
-}
-
-/* The best of RoCE: version 2, over IPv4. */
-static int pick_gid(struct sdr_nic *nic, int entries)
-{
-	struct ibv_gid_entry entry;
-	int best = -1, score, best_score = -1;
-
-	for (int i = 0; i < entries; i++) {
-		if (ibv_query_gid_ex(nic->verbs, nic->port, (uint32_t)i, &entry, 0))
-			continue;
-		score = (entry.gid_type == IBV_GID_TYPE_ROCE_V2) * 2 + is_ip4(&entry.gid);
-		if (score > best_score) {
-			best = i;
-			best_score = score;
-		}
-	}
-	return best;
-}
-
 static int look_at_port(struct sdr_nic *nic, int gid_index)
 {
 	struct ibv_port_attr port;
@@ -65,7 +41,7 @@ static int look_at_port(struct sdr_nic *nic, int gid_index)
 	nic->mtu = port.active_mtu;
 	nic->roce = port.link_layer == IBV_LINK_LAYER_ETHERNET;
 	nic->gid_index = gid_index >= 0 ? gid_index
-			 : nic->roce	? pick_gid(nic, port.gid_tbl_len)
+			 : nic->roce	? sdr_gid_choose(nic->verbs, nic->port, port.gid_tbl_len)
 					: 0;
 	if (nic->gid_index < 0 || ibv_query_gid(nic->verbs, nic->port, nic->gid_index, &nic->gid))
 		return -EADDRNOTAVAIL;

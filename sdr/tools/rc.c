@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "sdr/gid/gid.h"
 #include "sdr/tools/perf.h"
 
 #define TIMEOUT_UNIT_NS 4096 /* IBA 9.7.6.1.3: 4.096 us * 2^timeout */
@@ -52,21 +53,6 @@ static struct ibv_context *open_named(const char *name)
 	return ctx;
 }
 
-/* Chooses the GID as libsdr does: RoCE v2 over IPv4, else the first. */
-static int choose_gid(struct ibv_context *ctx, int wanted)
-{
-	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
-	struct ibv_gid_entry e;
-
-	for (uint32_t i = 0; wanted < 0 && i < 256; i++) {
-		if (ibv_query_gid_ex(ctx, 1, i, &e, 0) || e.gid_type != IBV_GID_TYPE_ROCE_V2)
-			continue;
-		if (!memcmp(e.gid.raw, v4, sizeof(v4)))
-			return (int)i;
-	}
-	return wanted < 0 ? 0 : wanted;
-}
-
 static bool make_memory(struct rc *rc, const struct pair *p)
 {
 	rc->mem = mmap(NULL, rc->o->size, PROT_READ | PROT_WRITE,
@@ -102,8 +88,14 @@ static bool describe_me(struct rc *rc)
 	struct ibv_port_attr port;
 	union ibv_gid gid;
 
-	rc->gid_index = choose_gid(rc->ctx, rc->o->gid_index);
-	if (ibv_query_port(rc->ctx, 1, &port) || ibv_query_gid(rc->ctx, 1, rc->gid_index, &gid))
+	if (ibv_query_port(rc->ctx, 1, &port))
+		return false;
+	rc->gid_index = rc->o->gid_index;
+	if (rc->gid_index < 0 && port.link_layer == IBV_LINK_LAYER_ETHERNET)
+		rc->gid_index = sdr_gid_choose(rc->ctx, 1, port.gid_tbl_len);
+	else if (rc->gid_index < 0)
+		rc->gid_index = 0;
+	if (rc->gid_index < 0 || ibv_query_gid(rc->ctx, 1, rc->gid_index, &gid))
 		return false;
 	memcpy(rc->mine.gid, gid.raw, sizeof(rc->mine.gid));
 	rc->mine.addr = (uintptr_t)rc->mem;

@@ -34,8 +34,12 @@ struct sdr_recv_req;
 /* ---- device and memory ----------------------------------------------------------------------- */
 
 struct sdr_context_attr {
-	int gid_index; /* -1: the first of RoCE v2 over IPv4, or the first there is */
-	uint8_t port;  /* 0 stands for port 1 */
+	/*
+	 * -1: the first of RoCE v2 over IPv4, else of RoCE v2 over IPv6 (one that is not link-local
+	 * first), else of RoCE v1.
+	 */
+	int gid_index;
+	uint8_t port; /* 0 stands for port 1 */
 };
 
 /*
