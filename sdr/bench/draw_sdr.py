@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Draws FOLDER/sdr-model.json, and what was measured beside RC, FOLDER/sdr.json, whichever is there: FOLDER/figures/sdr-NAME.svg and .png, in
+"""Draws FOLDER/sdr-model.json, and what was measured beside RC, FOLDER/sdr.json, and of senders that share a link,
+FOLDER/sdr-rate.json, whichever is there: FOLDER/figures/sdr-NAME.svg and .png, in
 the look of the other figures.
 
   draw_sdr.py FOLDER"""
@@ -134,8 +135,27 @@ def draw_against(data, look):
     return fig
 
 
+def draw_rate(data, look):
+    """The parts of a link that senders take, second by second."""
+    fig, grid = plt.subplots(1, 3, figsize=(9.6, 3.0), sharey=True)
+    names = {"alone": ("SDR",), "tcp": ("SDR", "as TCP Reno"), "self": ("SDR", "SDR, 10 s later")}
+    for axes, (case, title) in zip(grid, (("alone", "alone"), ("tcp", "beside a flow of TCP"), ("self", "beside its like"))):
+        for flow, name in enumerate(names[case]):
+            xs, ys = zip(*((line[0], line[2]) for line in data["traces"][case] if line[1] == flow))
+            color = look.stock if "TCP" in name else (look.shift, look.backup)[flow]
+            axes.plot(xs, ys, color=color, linewidth=0.9, label=name)
+        axes.set_xlabel("seconds")
+        axes.set_title(title)
+    grid[0].set_ylabel("part of the link")
+    grid[0].set_ylim(0, 1.05)
+    handles = {label: handle for axes in grid for handle, label in zip(*axes.get_legend_handles_labels())}
+    footer(fig, data["about"], look, f"Simulated packet by packet; each picture is a link that was drawn from seed {data['seed']}")
+    finish(fig, (list(handles.values()), list(handles)))
+    return fig
+
+
 FIGURES = {"slowdown": draw_slowdown, "gain": draw_gain, "schemes": draw_schemes, "ring": draw_ring}
-SOURCES = {"sdr-model.json": FIGURES, "sdr.json": {"against": draw_against}}
+SOURCES = {"sdr-model.json": FIGURES, "sdr.json": {"against": draw_against}, "sdr-rate.json": {"rate": draw_rate}}
 
 
 def main():

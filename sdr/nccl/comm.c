@@ -73,7 +73,7 @@ static void count_busy(struct plug_comm *c)
 static void share_rate(struct plug_comm *c)
 {
 	uint32_t n = atomic_load(&n_busy);
-	uint64_t share = c->rate_bps / (n ? n : 1);
+	uint64_t share = c->rate_bps == SDR_RATE_AUTO ? SDR_RATE_AUTO : c->rate_bps / (n ? n : 1);
 
 	if (!c->sends || share == c->rate_now)
 		return;

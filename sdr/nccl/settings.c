@@ -154,6 +154,15 @@ static int read_far(struct plug_far *far)
 	return err;
 }
 
+static int read_rate(uint64_t *rate_bps)
+{
+	const char *text = getenv("NCCL_SDR_RATE");
+
+	if (text && !strcmp(text, "auto"))
+		return 0;
+	return read_number("NCCL_SDR_RATE", "rate", 0, 1ull << 50, rate_bps);
+}
+
 static int read_rc_timeout(uint8_t *timeout)
 {
 	uint64_t got = *timeout;
@@ -200,6 +209,7 @@ int plug_settings_read(struct plug_settings *s)
 
 	*s = (struct plug_settings){ .gid_index = -1,
 				     .scheme = SDR_SCHEME_AUTO,
+				     .rate_bps = SDR_RATE_AUTO,
 				     .rtt_ns = SECOND / 100,
 				     .timeout_ns = 30 * SECOND,
 				     .lifetime_ns = SECOND,
@@ -220,7 +230,7 @@ int plug_settings_read(struct plug_settings *s)
 	if (!err)
 		err = read_backend(&s->backend);
 	if (!err)
-		err = read_number("NCCL_SDR_RATE", "rate", 0, 1ull << 50, &s->rate_bps);
+		err = read_rate(&s->rate_bps);
 	if (!err)
 		err = read_far(&s->far);
 	if (!err)

@@ -12,7 +12,7 @@ struct plug_settings {
 	int gid_index;	  /* -1: libsdr chooses */
 	int scheme;
 	enum sdr_backend backend;
-	uint64_t rate_bps; /* of this process's connections together; 0: no limit */
+	uint64_t rate_bps; /* of this process's connections together; 0: no limit; SDR_RATE_AUTO */
 	uint64_t rtt_ns;   /* first guess of the round trip */
 	uint64_t timeout_ns, lifetime_ns;
 	struct plug_far far;

@@ -11,6 +11,7 @@
 #include "sdr/core/join.h"
 #include "sdr/nic/nic.h"
 #include "sdr/rel/ctrl_wire.h"
+#include "sdr/shell/share.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -171,10 +172,11 @@ struct sdr_qp {
 
 	uint32_t connection, peer_connection, sequence;
 	uint32_t peer_sent_us, peer_at_us; /* the last time that the peer told, and when */
-	uint64_t now, pace_at;
+	uint64_t now;
 	struct sdr_rounds rounds;
 	bool urgent; /* the core has something to say */
 	struct sdr_estimate estimate;
+	struct sdr_share share;
 	struct sdr_rel *rel;
 	struct sdr_qp_counts counts;
 };
@@ -201,6 +203,8 @@ void sdr_send_let_go(struct sdr_send_req *send);
 void sdr_send_gone(struct sdr_qp *qp, const struct sdr_action *a);
 /* Sends what may leave now; true if something did. */
 bool sdr_sends_inject(struct sdr_qp *qp);
+/* Bits per second that the NICs in use may send together now; 0: no limit. */
+double sdr_rate_share(const struct sdr_qp *qp);
 /* How many packets may leave now, of at most max; 0: the line is busy. */
 uint32_t sdr_pace(struct sdr_qp *qp, uint32_t max);
 /*

@@ -111,6 +111,7 @@ static void tick(struct sdr_qp *qp)
 	qp->urgent = false;
 	qp->rounds.tick_at = qp->now + TICK_NS;
 	sdr_qp_step(qp, &e);
+	sdr_share_tick(qp);
 	sdr_rails_say(qp);
 }
 

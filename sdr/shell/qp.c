@@ -311,6 +311,8 @@ SDR_API struct sdr_qp *sdr_qp_create(struct sdr_context *ctx, const struct sdr_q
 
 SDR_API void sdr_qp_rate_set(struct sdr_qp *qp, uint64_t rate_bps)
 {
+	if (rate_bps == SDR_RATE_AUTO && qp->attr.rate_bps != SDR_RATE_AUTO)
+		sdr_share_begin(qp);
 	qp->attr.rate_bps = rate_bps;
 }
 
@@ -464,6 +466,7 @@ SDR_API int sdr_qp_connect(struct sdr_qp *qp, const void *remote, size_t len)
 		return qp->error;
 	qp->peer_connection = other.connection;
 	sdr_rails_begin(qp);
+	sdr_share_begin(qp);
 	qp->connected = true;
 	return 0;
 }

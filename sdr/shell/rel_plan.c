@@ -18,7 +18,7 @@ static uint64_t rtt_of(const struct sdr_rel *rel)
 
 static double rate_of(const struct sdr_rel *rel)
 {
-	double rate = (double)rel->qp->attr.rate_bps * sdr_rails_share(rel->qp);
+	double rate = sdr_rate_share(rel->qp);
 
 	return rate > 0 ? rate : RATE_GUESS_BPS;
 }

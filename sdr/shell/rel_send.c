@@ -184,6 +184,16 @@ void sdr_writer_failed(struct sdr_rel *rel, struct sdr_writer *w)
 	over(rel, w);
 }
 
+/* Timers that run out are losses, too. */
+static void tick_sender(struct sdr_rel *rel, struct sdr_writer *w, struct sdr_rel_actions *a)
+{
+	uint32_t wanted = w->tx.n_wanted;
+
+	sdr_tx_tick(&w->tx, rel->qp->now, a);
+	if (w->tx.n_wanted > wanted)
+		sdr_share_lost(rel->qp, w->tx.n_wanted - wanted);
+}
+
 bool sdr_writer_progress(struct sdr_rel *rel, struct sdr_writer *w, bool tick)
 {
 	struct sdr_rel_actions a;
@@ -195,7 +205,7 @@ bool sdr_writer_progress(struct sdr_rel *rel, struct sdr_writer *w, bool tick)
 	while (rel->attr.in_order && inject(rel, w))
 		; /* until the line or its queues are full, or all has left */
 	if (tick) {
-		sdr_tx_tick(&w->tx, rel->qp->now, &a);
+		tick_sender(rel, w, &a);
 		for (uint32_t i = 0; i < a.n; i++)
 			say(rel, w, &a.list[i]);
 	}
@@ -231,12 +241,18 @@ void sdr_writer_hear(struct sdr_rel *rel, const struct sdr_ctrl *c)
 {
 	struct sdr_writer *w = sdr_writer_of(rel, c->n);
 
+	uint32_t wanted = w->tx.n_wanted;
+
 	if (!w->req.used || w->req.over || w->req.write != c->n)
 		return;
 	if (c->head.type == SDR_CTRL_ACK)
 		sdr_tx_ack(&w->tx, &c->ack, rel->qp->now);
 	else if (c->head.type == SDR_CTRL_DONE && sdr_tx_done(&w->tx, c->n, c->status))
 		w->decoded = c->count < w->tx.plan.chunks ? c->count : w->tx.plan.chunks;
+	if (c->head.type == SDR_CTRL_DONE)
+		sdr_share_lost(rel->qp, w->decoded);
+	else if (w->tx.n_wanted > wanted)
+		sdr_share_lost(rel->qp, w->tx.n_wanted - wanted);
 }
 
 SDR_API int sdr_rel_posted(const struct sdr_rel *rel, uint64_t ahead, struct sdr_rel_posted *posted)

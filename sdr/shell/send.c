@@ -16,10 +16,16 @@ static struct sdr_send_req *req_of(struct sdr_qp *qp, uint64_t n)
 
 /* ---- the line -------------------------------------------------------------------------------- */
 
+double sdr_rate_share(const struct sdr_qp *qp)
+{
+	bool is_found = qp->attr.rate_bps == SDR_RATE_AUTO; /* also of NICs that are left */
+
+	return (double)sdr_rate_of(qp) * (is_found ? 1 : sdr_rails_share(qp));
+}
+
 static uint64_t time_of(const struct sdr_qp *qp, uint64_t bytes)
 {
-	double bps = (double)qp->attr.rate_bps * sdr_rails_share(qp);
-
+	double bps = sdr_rate_share(qp);
 	double ns = bps > 0 ? (double)bytes * 8e9 / bps : 0;
 
 	return ns < LONGEST_NS ? (uint64_t)ns : (uint64_t)LONGEST_NS;
@@ -47,14 +53,14 @@ uint32_t sdr_pace(struct sdr_qp *qp, uint32_t max)
 
 	if (!qp->attr.rate_bps)
 		return max;
-	if (qp->pace_at + catch_up < qp->now)
-		qp->pace_at = qp->now - catch_up;
-	return qp->pace_at > qp->now ? 0 : max;
+	if (qp->share.pace_at + catch_up < qp->now)
+		qp->share.pace_at = qp->now - catch_up;
+	return qp->share.pace_at > qp->now ? 0 : max;
 }
 
 static void charge(struct sdr_qp *qp, uint64_t bytes)
 {
-	qp->pace_at += time_of(qp, bytes);
+	qp->share.pace_at += time_of(qp, bytes);
 }
 
 /*
@@ -133,6 +139,7 @@ int sdr_packets_post(struct sdr_qp *qp, const struct sdr_send_req *s, const uint
 	}
 	charge(qp, bytes);
 	qp->counts.sent += n;
+	sdr_share_sent(qp, n);
 	e.count = n;
 	sdr_qp_step(qp, &e);
 	return (int)n;

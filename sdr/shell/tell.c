@@ -144,8 +144,10 @@ static void learn_clock(struct sdr_qp *qp, const struct sdr_ctrl_head *h)
 		qp->rounds.skipped = 0;
 	qp->peer_sent_us = h->sent_us;
 	qp->peer_at_us = us(qp->now);
-	if (h->echo_us && rtt < 60u * 1000 * 1000)
-		sdr_estimate_rtt(&qp->estimate, (uint64_t)(rtt ? rtt : 1) * 1000);
+	if (!h->echo_us || rtt >= 60u * 1000 * 1000)
+		return;
+	sdr_estimate_rtt(&qp->estimate, (uint64_t)(rtt ? rtt : 1) * 1000);
+	sdr_share_heard(qp, (uint64_t)(rtt ? rtt : 1) * 1000, h->sent_us - h->echo_us);
 }
 
 static void hear_cts(struct sdr_qp *qp, const struct sdr_ctrl *c)

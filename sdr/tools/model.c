@@ -147,7 +147,7 @@ static bool makes_sense(const struct options *o)
 {
 	uint64_t packets = o->chunk / o->mtu;
 
-	if (!o->rate || o->loss < 0) {
+	if (!o->rate || o->rate == SDR_RATE_AUTO || o->loss < 0) {
 		complain("model needs --rate and --loss, such as --rate 400G --loss 1e-5");
 		return false;
 	}

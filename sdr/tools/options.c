@@ -70,7 +70,8 @@ void usage(void)
 	     "      --backend B      auto, window, stage, root (auto)\n"
 	     "      --channels N     queue pairs (one for each device)\n"
 	     "      --depth N        packets that a receive queue has room for (4096)\n"
-	     "      --rate R         bits per second to send at (no limit), such as 1G\n"
+	     "      --rate R         bits per second to send at (no limit), such as 1G; or\n"
+	     "                       auto: what the link has room for beside others\n"
 	     "      --burst SIZE     that may leave at once after a pause (of 1 to 16 ms)\n"
 	     "      --rtt T          round trip to begin with (10ms)\n"
 	     "      --timeout T      of a Write (30s)\n"
@@ -191,6 +192,14 @@ static bool set_loss(const char *text, double *value)
 	return *text && !*end && *value >= 0 && *value < 1;
 }
 
+static bool set_rate(const char *text, uint64_t *bps)
+{
+	if (strcmp(text, "auto"))
+		return parse_rate(text, bps);
+	*bps = SDR_RATE_AUTO;
+	return true;
+}
+
 static bool set_value(struct options *o, int option, const char *text)
 {
 	switch (option) {
@@ -209,7 +218,7 @@ static bool set_value(struct options *o, int option, const char *text)
 	case OPT_CHANNELS:
 		return parse_number(text, &o->channels) && o->channels && o->channels <= 8;
 	case OPT_DEPTH: return parse_number(text, &o->depth) && o->depth && o->depth <= 1 << 20;
-	case OPT_RATE: return parse_rate(text, &o->rate);
+	case OPT_RATE: return set_rate(text, &o->rate);
 	case OPT_BURST: return parse_number(text, &o->burst) && o->burst && o->burst <= BURST_MAX;
 	case OPT_AGAINST: o->against_rc = !strcmp(text, "rc"); return o->against_rc;
 	case OPT_RTT: return parse_time(text, &o->rtt_ns) && o->rtt_ns && o->rtt_ns <= HOUR_NS / 4;

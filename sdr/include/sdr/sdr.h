@@ -83,6 +83,12 @@ enum sdr_backend {
 };
 
 /*
+ * A rate that is found: it grows while the link has room, and gives way to a queue that grows, and
+ * to losses while a queue stands, so that others on the link get their share.
+ */
+#define SDR_RATE_AUTO UINT64_MAX
+
+/*
  * Attributes, in which 0 stands for the default. Both ends need the same, except for backend and
  * rate.
  */
@@ -102,7 +108,8 @@ struct sdr_qp_attr {
 	uint32_t recv_depth;
 	/* longest time that a packet is under way; 1 s, at most an hour */
 	uint64_t packet_lifetime_ns;
-	uint64_t rate_bps; /* rate of sending, over all devices; 0: no limit */
+	/* rate of sending, over all devices; 0: no limit; or SDR_RATE_AUTO */
+	uint64_t rate_bps;
 	enum sdr_backend backend;
 	uint8_t id_bits, offset_bits; /* bits in an immediate; 10 and 18 */
 	uint8_t duplicates;	      /* 1: the network may double packets */

@@ -116,7 +116,7 @@ static void test_settings(void **state)
 
 	assert_int_equal(plug_settings_read(&s), 0);
 	assert_false(s.far.asked);
-	assert_true(s.max_message == 64 << 20 && s.gid_index == -1 && !s.rate_bps);
+	assert_true(s.max_message == 64 << 20 && s.gid_index == -1 && s.rate_bps == SDR_RATE_AUTO);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		setenv(bad[i][0], bad[i][1], 1);
 		assert_int_equal(plug_settings_read(&s), -EINVAL);
@@ -130,6 +130,10 @@ static void test_settings(void **state)
 	assert_int_equal(plug_settings_read(&s), 0);
 	assert_string_equal(s.ifname, "eth");
 	assert_true(s.rate_bps == 10000000000ull);
+	setenv("NCCL_SDR_RATE", "auto", 1);
+	assert_int_equal(plug_settings_read(&s), 0);
+	assert_true(s.rate_bps == SDR_RATE_AUTO);
+	setenv("NCCL_SDR_RATE", "10G", 1);
 	setenv("NCCL_SDR_IFNAME", "ib", 1);
 	assert_int_equal(plug_settings_read(&s), 0);
 	assert_string_equal(s.ifname, "ib");

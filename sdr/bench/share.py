@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Senders that find their rate themselves (SDR_RATE_AUTO): alone, beside a flow that does as TCP Reno, and beside another of their
+kind, in the simulation (sdr_rate_sim, from a seed); and sdr_perf --rate auto on software NICs whose cable has a queue, alone and two
+at once. Writes out/sdr-rate.json: {"rows": [{"what", "value", "least", "most", "ok"}]}, and draws out/figures/sdr-rate.svg. Ends
+with 1 where a value is out of its bounds.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+from shiftlab.lab import Lab, free_port
+from shiftlab.results import run_plot, save
+
+MBPS, DELAY_MS, QUEUE_K = 100, 12.5, 320    # the queue: what is under way in a round trip
+BOUNDS = {"alone": (0.9, 1.01), "tcp": (0.5, 2), "self": (0.5, 2)}
+HEADS = 0.97        # of the cable: heads of packets take the rest
+
+
+def row(what, value, least, most):
+    told = {"what": what, "value": value, "least": least, "most": most, "ok": least <= value <= most, "load": os.getloadavg()[0]}
+    print(f"{what}: {value:.3f} ({least} to {most}); load {told['load']:.1f}", flush=True)
+    return told
+
+
+def simulated(build, seed, seeds):
+    """The least and the most of each case, and the lines of a trace."""
+    program = os.path.join(build, "out", "bin", "sdr_rate_sim")
+    said = subprocess.run([program, "--seed", str(seed), "--seeds", str(seeds)], capture_output=True, text=True, check=False).stdout
+    rows, traces = [], {}
+    for line in said.splitlines():
+        case, _, range_ = line.partition(": ")
+        if case in BOUNDS:
+            low, high = (float(word) for word in range_.split(" to "))
+            rows += [row(f"simulated, {seeds} links, {case}, {name}", value, *BOUNDS[case]) for name, value in (("least", low), ("most", high))]
+    for case in BOUNDS:
+        lines = subprocess.run([program, "--seed", str(seed), "--seeds", "1", "--trace", case], capture_output=True, text=True,
+                               check=True).stdout.splitlines()
+        traces[case] = [[float(word) for word in line.split()] for line in lines]
+    return rows, traces
+
+
+def pair(lab, writes):
+    argv = [os.path.join(lab.out, "bin", "sdr_perf"), "-d", "mlx5_0", "--json", "-p", str(free_port()), "-s", "1M", "-n", str(writes),
+            "--inflight", "4", "--rate", "auto", "--rtt", f"{2 * DELAY_MS}ms", "--timeout", "120s"]
+    return lab.start("h0", argv), lab.start("h1", [*argv, "127.0.0.1"])
+
+
+def goodput(ends):
+    """In Gbit/s."""
+    for end in ends:
+        if end.wait(300):
+            raise SystemExit("".join(end.tail() for end in ends))
+    return json.loads(ends[1].out().splitlines()[-1])["gbps"]
+
+
+def measured(build, seed, writes):
+    with Lab(build, nics=1, seed=seed) as lab:
+        lab.ctl("link", "h0/mlx5_0", "--rate", f"{MBPS}M", "--delay", f"{DELAY_MS}ms", "--queue", f"{QUEUE_K}K")
+        alone = goodput(pair(lab, writes)) * 1e3 / MBPS
+        both = [goodput(ends) for ends in [pair(lab, writes) for _ in range(2)]]
+    return [row("software NICs, alone, of the cable", alone, 0.9 * HEADS, 1.01),
+            row("software NICs, two at once, first to second", both[0] / both[1], 0.5, 2)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=40)
+    parser.add_argument("--writes", type=int, default=200, help="of 1 MiB, of each sender on software NICs")
+    args = parser.parse_args()
+    print(f"seed {args.seed}; software NICs: {MBPS} Mbit/s, round trip {2 * DELAY_MS} ms, a queue of {QUEUE_K} KiB", flush=True)
+    rows, traces = simulated(args.build, args.seed, args.seeds)
+    rows += measured(args.build, args.seed, args.writes)
+    save(args.out, "sdr-rate.json", {"seed": args.seed, "seeds": args.seeds, "rows": rows, "traces": traces})
+    run_plot(os.path.join(os.path.dirname(os.path.abspath(__file__)), "draw_sdr.py"), args.out)
+    return 0 if all(told["ok"] for told in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

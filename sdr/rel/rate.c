@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "sdr/rel/rate.h"
+
+#include <string.h>
+
+#define SPAN_NS	   10000000000ull /* routes and clocks change: older delays are forgotten */
+#define TARGET_MIN 500000.0	  /* ns; what hosts add to a delay is no queue */
+#define TARGET_MAX 10000000.0
+#define FORGET	   0.999 /* of the longest queue, in a round */
+#define MUCH_LOST  0.05
+#define GROWTH	   0.125 /* Compound TCP's alpha; the exponent is 3/4 */
+#define SHRINK_MIN 0.5
+#define SHRINK_MAX 0.8
+
+enum { FIRST_PACKETS = 32, LEAST_PACKETS = 2, SILENT_ROUNDS = 3, TARGET_PART = 8 };
+
+void sdr_rate_init(struct sdr_rate *r, uint32_t packet, uint64_t rtt_ns, uint64_t now)
+{
+	memset(r, 0, sizeof(*r));
+	r->packet = packet;
+	r->starts = true;
+	r->slow = (double)packet * FIRST_PACKETS;
+	r->rtt_ns = rtt_ns;
+	r->round_at = r->span_at = now;
+}
+
+void sdr_rate_sent(struct sdr_rate *r, uint32_t packets)
+{
+	r->sent += packets;
+}
+
+void sdr_rate_lost(struct sdr_rate *r, uint32_t packets)
+{
+	r->lost += packets;
+}
+
+/* A span begins: the least delay of the one before it still counts. */
+static void next_span(struct sdr_rate *r, int64_t delay_us, uint64_t now)
+{
+	r->least_us = r->newer_us;
+	r->newer_us = delay_us;
+	r->span_at = now;
+}
+
+void sdr_rate_heard(struct sdr_rate *r, uint64_t rtt_ns, uint32_t delay_us, uint64_t now)
+{
+	int64_t delay;
+
+	if (!r->known) {
+		r->first_us = delay_us;
+		r->rtt_ns = rtt_ns;
+		r->known = true;
+		r->span_at = now;
+	}
+	delay = (int32_t)(delay_us - r->first_us);
+	if (rtt_ns < r->rtt_ns)
+		r->rtt_ns = rtt_ns;
+	if (now >= r->span_at + SPAN_NS)
+		next_span(r, delay, now);
+	if (delay < r->newer_us)
+		r->newer_us = delay;
+	if (delay < r->least_us)
+		r->least_us = delay;
+	r->last_us[0] = r->last_us[1];
+	r->last_us[1] = delay;
+	if (!r->samples++ || delay < r->round_least_us)
+		r->round_least_us = delay;
+}
+
+/* ---- the window ------------------------------------------------------------------------------ */
+
+static double window(const struct sdr_rate *r)
+{
+	return r->slow + r->fast;
+}
+
+/* The queue that a sender keeps where nobody else fills it. */
+static double target(const struct sdr_rate *r)
+{
+	double t = (double)r->rtt_ns / TARGET_PART;
+
+	return t < TARGET_MIN ? TARGET_MIN : t > TARGET_MAX ? TARGET_MAX : t;
+}
+
+static void set_window(struct sdr_rate *r, double to)
+{
+	double least = (double)r->packet * LEAST_PACKETS;
+
+	if (to < least)
+		to = least;
+	r->slow = r->slow < to ? r->slow : to;
+	r->fast = to - r->slow;
+}
+
+/* What a root of the window grows to: the window in packets to the power of 3/4. */
+static double power(double packets)
+{
+	double root = packets > 1 ? packets : 1, x = root, y;
+
+	for (int i = 0; i < 24; i++) /* Newton: the square root */
+		x = (x + root / x) / 2;
+	y = x;
+	for (int i = 0; i < 24; i++)
+		y = (y + x / y) / 2;
+	return x * y;
+}
+
+static bool is_congested(const struct sdr_rate *r, double queue)
+{
+	double stands = r->most_queue / 2, little = target(r) / 4;
+
+	if (!r->lost)
+		return false;
+	return queue > (stands > little ? stands : little) ||
+	       (double)r->lost > MUCH_LOST * (double)(r->sent + r->lost);
+}
+
+static void shrink(struct sdr_rate *r, double queue)
+{
+	double part = (double)r->rtt_ns / ((double)r->rtt_ns + queue);
+	double to;
+
+	part = part < SHRINK_MIN ? SHRINK_MIN : part > SHRINK_MAX ? SHRINK_MAX : part;
+	to = window(r) * part;
+	r->slow *= part;
+	set_window(r, to);
+	r->holds = true;
+}
+
+static void grow(struct sdr_rate *r, double queue)
+{
+	double over = queue - target(r), all = window(r);
+
+	if (over < 0)
+		r->fast += r->packet * GROWTH * power(all / r->packet);
+	else
+		r->fast -= all * over / ((double)r->rtt_ns + queue);
+	if (r->fast < 0)
+		r->fast = 0;
+	r->slow += r->packet;
+}
+
+/* A sender that had less to send than it may send learns nothing of the link. */
+static bool is_used(const struct sdr_rate *r)
+{
+	return (double)r->sent * r->packet > window(r) / 2;
+}
+
+static void end_start(struct sdr_rate *r)
+{
+	r->starts = false;
+	r->fast = 0;
+	r->slow /= 2; /* what is seen now is of the round before */
+	r->holds = true;
+}
+
+static void adapt(struct sdr_rate *r, double queue)
+{
+	if (r->holds) {
+		r->holds = false;
+		return;
+	}
+	if (r->starts && (queue > target(r) / 2 || is_congested(r, queue)))
+		end_start(r);
+	else if (is_congested(r, queue))
+		shrink(r, queue);
+	else if (is_used(r) && r->starts)
+		r->slow *= 2;
+	else if (is_used(r))
+		grow(r, queue);
+}
+
+/* Nothing comes back: the link may be full of what this end sends. */
+static void wait_less(struct sdr_rate *r)
+{
+	if (!r->sent || ++r->silent < SILENT_ROUNDS)
+		return;
+	r->silent = 0;
+	set_window(r, window(r) / 2);
+	r->starts = false;
+}
+
+void sdr_rate_tick(struct sdr_rate *r, uint64_t now)
+{
+	int64_t above = r->round_least_us - r->least_us;
+
+	if (now < r->round_at + r->rtt_ns + r->queue_ns)
+		return;
+	if (r->samples) {
+		r->queue_ns = above > 0 ? (uint64_t)above * 1000 : 0;
+		r->most_queue *= FORGET;
+		if ((double)r->queue_ns > r->most_queue)
+			r->most_queue = (double)r->queue_ns;
+		r->silent = 0;
+		adapt(r, (double)r->queue_ns);
+		r->lost = 0;
+	} else if (r->known) {
+		wait_less(r);
+	}
+	r->sent = r->samples = 0;
+	r->round_at = now;
+}
+
+/*
+ * The window in a round trip of now. A queue that grows is seen before the round ends, as the
+ * acknowledgements that let a window go would come later.
+ */
+uint64_t sdr_rate_bps(const struct sdr_rate *r)
+{
+	int64_t last = r->last_us[0] < r->last_us[1] ? r->last_us[0] : r->last_us[1];
+	double queue = last > r->least_us ? (double)(last - r->least_us) * 1e3 : 0;
+
+	return (uint64_t)(window(r) * 8e9 / ((double)r->rtt_ns + queue));
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The rules of a sender's own rate, one by one; sdr_rate_sim plays them over a link. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "sdr/rel/rate.h"
+
+#define MS 1000000ull
+
+enum { PACKET = 4096, RTT_MS = 20, NEAR_WRAP = 0xfffffff0 };
+
+static struct sdr_rate r;
+static uint64_t now, bps;
+
+static void setup(void)
+{
+	now = 1;
+	sdr_rate_init(&r, PACKET, RTT_MS * MS, now);
+}
+
+/* A round with so much in the queue, of a sender that uses its rate. */
+static void round_of(uint32_t queue_ms, uint32_t lost)
+{
+	uint64_t length = (RTT_MS + queue_ms) * MS;
+
+	bps = sdr_rate_bps(&r);
+	sdr_rate_sent(&r, (uint32_t)((double)bps * (double)length / 8e9 / PACKET) + 1);
+	sdr_rate_lost(&r, lost);
+	for (int i = 0; i < 4; i++) {
+		now += length / 4;
+		sdr_rate_heard(&r, length, NEAR_WRAP + queue_ms * 1000, now);
+	}
+	sdr_rate_tick(&r, now);
+}
+
+/* A sender that has grown until a queue stood, which is gone again. */
+static void grown(void)
+{
+	setup();
+	for (int i = 0; i < 5; i++)
+		round_of(0, 0);
+	round_of(20, 0);
+	round_of(0, 0);
+	round_of(0, 0);
+}
+
+static void test_doubles_until_a_queue_stands(void **state)
+{
+	uint64_t before;
+
+	setup();
+	for (int i = 0; i < 4; i++) {
+		round_of(0, 0);
+		assert_in_range(sdr_rate_bps(&r), bps * 2 - bps / 10, bps * 2 + bps / 10);
+	}
+	before = sdr_rate_bps(&r);
+	round_of(5, 0);
+	round_of(0, 0);
+	assert_true(sdr_rate_bps(&r) < before * 6 / 10);
+}
+
+static void test_loss_without_a_queue_is_not_congestion(void **state)
+{
+	grown();
+	for (int i = 0; i < 50; i++) {
+		round_of(0, 1);
+		assert_true(sdr_rate_bps(&r) >= bps);
+	}
+}
+
+static void test_many_losses_are_congestion_without_a_queue(void **state)
+{
+	grown();
+	round_of(0, 100000);
+	assert_true(sdr_rate_bps(&r) <= bps * 81 / 100);
+}
+
+static void test_loss_behind_a_queue_shrinks_once_a_round_trip(void **state)
+{
+	uint64_t before;
+
+	grown();
+	before = sdr_rate_bps(&r);
+	round_of(20, 1);
+	round_of(20, 1); /* its effect is not seen yet */
+	round_of(0, 0);
+	assert_in_range(sdr_rate_bps(&r), before / 2 - before / 10, before * 6 / 10);
+}
+
+static void test_a_queue_ends_the_fast_growth(void **state)
+{
+	double fast;
+
+	grown();
+	for (int i = 0; i < 20; i++)
+		round_of(0, 0);
+	fast = r.fast;
+	assert_true(fast > 20 * PACKET);
+	for (int i = 0; i < 20; i++)
+		round_of(10, 0);
+	assert_true(r.fast < fast / 4);
+	assert_true(r.slow > 0);
+}
+
+static void test_who_sends_little_does_not_grow(void **state)
+{
+	grown();
+	bps = sdr_rate_bps(&r);
+	for (int i = 0; i < 50; i++) {
+		sdr_rate_sent(&r, 1);
+		now += RTT_MS * MS;
+		sdr_rate_heard(&r, RTT_MS * MS, NEAR_WRAP, now);
+		sdr_rate_tick(&r, now);
+	}
+	assert_int_equal(sdr_rate_bps(&r), bps);
+}
+
+static void test_silence_halves(void **state)
+{
+	grown();
+	bps = sdr_rate_bps(&r);
+	for (int i = 0; i < 60; i++) {
+		sdr_rate_sent(&r, 10);
+		now += RTT_MS * MS;
+		sdr_rate_tick(&r, now);
+	}
+	assert_true(sdr_rate_bps(&r) < bps / 8);
+	assert_true(sdr_rate_bps(&r) > 0);
+}
+
+/* A route that has become longer is no queue for ever. */
+static void test_old_delays_are_forgotten(void **state)
+{
+	grown();
+	for (int i = 0; i < 1000; i++)
+		round_of(10, 0);
+	assert_int_equal(r.queue_ns, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_doubles_until_a_queue_stands),
+		cmocka_unit_test(test_loss_without_a_queue_is_not_congestion),
+		cmocka_unit_test(test_many_losses_are_congestion_without_a_queue),
+		cmocka_unit_test(test_loss_behind_a_queue_shrinks_once_a_round_trip),
+		cmocka_unit_test(test_a_queue_ends_the_fast_growth),
+		cmocka_unit_test(test_who_sends_little_does_not_grow),
+		cmocka_unit_test(test_silence_halves),
+		cmocka_unit_test(test_old_delays_are_forgotten),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
