@@ -9,10 +9,12 @@
 #define FORGET	   0.999 /* of the longest queue, in a round */
 #define MUCH_LOST  0.05
 #define GROWTH	   0.125 /* Compound TCP's alpha; the exponent is 3/4 */
+#define FULL	   0.75	 /* parts of a queue */
+#define FALLEN	   0.75
 #define SHRINK_MIN 0.5
 #define SHRINK_MAX 0.8
 
-enum { FIRST_PACKETS = 32, LEAST_PACKETS = 2, SILENT_ROUNDS = 3, TARGET_PART = 8 };
+enum { FIRST_PACKETS = 32, LEAST_PACKETS = 2, SILENT_ROUNDS = 3, TARGET_PART = 8, MANY = 4 };
 
 void sdr_rate_init(struct sdr_rate *r, uint32_t packet, uint64_t rtt_ns, uint64_t now)
 {
@@ -105,14 +107,25 @@ static double power(double packets)
 	return x * y;
 }
 
+/* A sender that had less to send than it may send learns nothing of the link. */
+static bool is_used(const struct sdr_rate *r)
+{
+	return (double)r->sent * r->packet > window(r) / 2;
+}
+
+/* One of three packets that a small message lost is nothing: its sender would not grow again. */
+static bool is_much_lost(const struct sdr_rate *r)
+{
+	return r->lost >= MANY && (double)r->lost > MUCH_LOST * (double)(r->sent + r->lost);
+}
+
 static bool is_congested(const struct sdr_rate *r, double queue)
 {
 	double stands = r->most_queue / 2, little = target(r) / 4;
 
 	if (!r->lost)
 		return false;
-	return queue > (stands > little ? stands : little) ||
-	       (double)r->lost > MUCH_LOST * (double)(r->sent + r->lost);
+	return queue > (stands > little ? stands : little) || is_much_lost(r);
 }
 
 static void shrink(struct sdr_rate *r, double queue)
@@ -125,6 +138,14 @@ static void shrink(struct sdr_rate *r, double queue)
 	r->slow *= part;
 	set_window(r, to);
 	r->holds = true;
+	r->peak = 0;
+}
+
+/* Somebody else has given way to a queue that was as long as it gets. */
+static bool has_fallen(const struct sdr_rate *r, double queue)
+{
+	return r->peak > r->most_queue * FULL && r->peak > target(r) * 2 &&
+	       queue < r->peak * FALLEN;
 }
 
 static void grow(struct sdr_rate *r, double queue)
@@ -140,18 +161,13 @@ static void grow(struct sdr_rate *r, double queue)
 	r->slow += r->packet;
 }
 
-/* A sender that had less to send than it may send learns nothing of the link. */
-static bool is_used(const struct sdr_rate *r)
-{
-	return (double)r->sent * r->packet > window(r) / 2;
-}
-
 static void end_start(struct sdr_rate *r)
 {
 	r->starts = false;
 	r->fast = 0;
 	r->slow /= 2; /* what is seen now is of the round before */
 	r->holds = true;
+	r->peak = 0;
 }
 
 static void adapt(struct sdr_rate *r, double queue)
@@ -160,10 +176,14 @@ static void adapt(struct sdr_rate *r, double queue)
 		r->holds = false;
 		return;
 	}
+	if (queue > r->peak)
+		r->peak = queue;
 	if (r->starts && (queue > target(r) / 2 || is_congested(r, queue)))
 		end_start(r);
 	else if (is_congested(r, queue))
 		shrink(r, queue);
+	else if (has_fallen(r, queue))
+		shrink(r, r->peak - queue);
 	else if (is_used(r) && r->starts)
 		r->slow *= 2;
 	else if (is_used(r))

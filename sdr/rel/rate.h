@@ -11,7 +11,8 @@
  * Two rules are for links that lose packets without being full. A loss counts only while a queue
  * stands, as in TCP Veno (Fu, Liew, IEEE JSAC 21(2), 2003), or if more than 5 % are lost. The
  * window shrinks by what stands in the queue, as in H-TCP (Leith, Shorten, PFLDnet 2004), but by a
- * fifth at least and a half at most.
+ * fifth at least and a half at most. Packets at even distances find room where TCP's pairs of them
+ * do not, so TCP alone would lose: a long queue that falls counts as a loss of this sender's, too.
  */
 #ifndef SDR_REL_RATE_H
 #define SDR_REL_RATE_H
@@ -32,6 +33,7 @@ struct sdr_rate {
 	int64_t last_us[2]; /* the last two delays: the less of both tells the queue now */
 	uint64_t rtt_ns;    /* least round trip */
 	double most_queue;  /* ns; the longest queue, which is forgotten slowly */
+	double peak;	    /* ns; the longest queue since the window was made smaller */
 
 	/* the present round */
 	uint64_t round_at;

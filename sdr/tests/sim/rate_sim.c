@@ -258,8 +258,10 @@ static void begin(enum kind kind, uint64_t seed)
 	w.loss = kind == ALONE ? losses[draw(4)] : 0;
 	w.noise_ns = draw(2) ? draw(w.rtt_ns / 20) : 0;
 	w.n_flows = kind == ALONE ? 1 : 2;
-	w.end_at = (kind == ALONE ? 60 : 240) * SECOND;
-	w.warm_at = kind == ALONE ? 10 * SECOND : 60 * SECOND;
+	/* Flows that grow by a packet in a round trip take as many round trips as packets fit. */
+	w.warm_at = kind == ALONE ? 10 * SECOND
+				  : 60 * SECOND + (uint64_t)(3 * under_way * (double)w.rtt_ns);
+	w.end_at = kind == ALONE ? 60 * SECOND : 2 * w.warm_at + 120 * SECOND;
 	for (uint32_t i = 0; i < w.n_flows; i++) {
 		struct flow *f = &w.flows[i];
 

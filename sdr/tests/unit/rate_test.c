@@ -118,6 +118,40 @@ static void test_who_sends_little_does_not_grow(void **state)
 	assert_int_equal(sdr_rate_bps(&r), bps);
 }
 
+/* Small messages, of which some are lost, leave the rate as it is. */
+static void test_few_losses_of_few_packets(void **state)
+{
+	uint64_t before;
+
+	grown();
+	before = sdr_rate_bps(&r);
+	for (int i = 0; i < 50; i++) {
+		sdr_rate_sent(&r, 3);
+		sdr_rate_lost(&r, 1);
+		now += RTT_MS * MS;
+		sdr_rate_heard(&r, RTT_MS * MS, NEAR_WRAP, now);
+		sdr_rate_tick(&r, now);
+	}
+	assert_int_equal(sdr_rate_bps(&r), before);
+}
+
+/* Somebody else's packet found no room. */
+static void test_a_long_queue_that_falls_is_a_loss(void **state)
+{
+	uint64_t before;
+
+	grown();
+	for (int i = 0; i < 8; i++)
+		round_of(20, 0);
+	before = sdr_rate_bps(&r);
+	round_of(19, 0);
+	assert_true(sdr_rate_bps(&r) > before * 9 / 10);
+	round_of(9, 0);
+	round_of(9, 0);
+	round_of(9, 0);
+	assert_true(sdr_rate_bps(&r) < before * 9 / 10);
+}
+
 static void test_silence_halves(void **state)
 {
 	grown();
@@ -149,6 +183,8 @@ int main(void)
 		cmocka_unit_test(test_loss_behind_a_queue_shrinks_once_a_round_trip),
 		cmocka_unit_test(test_a_queue_ends_the_fast_growth),
 		cmocka_unit_test(test_who_sends_little_does_not_grow),
+		cmocka_unit_test(test_few_losses_of_few_packets),
+		cmocka_unit_test(test_a_long_queue_that_falls_is_a_loss),
 		cmocka_unit_test(test_silence_halves),
 		cmocka_unit_test(test_old_delays_are_forgotten),
 	};
