@@ -8,6 +8,12 @@
 /* Of 32 bits of an immediate ids and offsets share these; Writes need no more of the rest. */
 enum { ID_AND_OFFSET_BITS = 28 };
 
+/*
+ * NCCL has up to eight messages under way: one in a hundred may take a round trip longer. By 0.999
+ * messages of 512 KiB would have parity until a million packets have come without a loss.
+ */
+#define TAIL 0.99
+
 struct plug_path {
 	struct sdr_context *ctx;
 	struct sdr_qp *qp;
@@ -64,6 +70,7 @@ static int make_rel(struct plug_path *p, const struct plug_settings *s,
 				     .receive_timeout_ns = UINT64_MAX,
 				     .max_parity = terms->max_parity,
 				     .in_order = 1,
+				     .tail = TAIL,
 				     .rtt_ns = s->rtt_ns };
 
 	p->rel = sdr_rel_create(p->qp, &attr);

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The choice by the model: of NACK, hybrids and a code, the one whose p99.9 is least for this size
- * over this link; and the size of a chunk.
+ * The choice by the model: of NACK, hybrids and a code, the one whose slow Writes take the least time
+ * for this size over this link; and the size of a chunk.
  */
 #include "internal.h"
 
 #include <string.h>
-
-#define TAIL 0.999
 
 enum { CHUNK_PACKETS_MAX = 16 };
 
@@ -26,7 +24,7 @@ static const struct {
 enum { CANDIDATES = sizeof(candidates) / sizeof(*candidates) };
 
 int sdr_choose(const struct sdr_estimate *e, double rate_bps, uint32_t chunk, uint64_t bytes,
-	       enum sdr_code_kind code, double max_sent, struct sdr_choice *choice)
+	       enum sdr_code_kind code, double max_sent, double tail, struct sdr_choice *choice)
 {
 	/* The estimate is of chunks already. */
 	struct sdr_link link = { rate_bps, (double)e->srtt_ns / 1e9, e->loss, chunk };
@@ -42,17 +40,17 @@ int sdr_choose(const struct sdr_estimate *e, double rate_bps, uint32_t chunk, ui
 		schemes[i].serial = true;
 		schemes[i].whole = false;
 	}
-	best = sdr_model_choose(&link, schemes, CANDIDATES, bytes, TAIL, max_sent);
+	best = sdr_model_choose(&link, schemes, CANDIDATES, bytes, tail, max_sent);
 	if (best < 0)
 		return best;
 	memset(choice, 0, sizeof(*choice));
 	choice->scheme = schemes[best];
-	choice->p999_s = sdr_model_quantile(&link, &schemes[best], bytes, TAIL);
+	choice->tail_s = sdr_model_quantile(&link, &schemes[best], bytes, tail);
 	choice->runner_up_s = __builtin_inf();
 	for (int i = 0; i < CANDIDATES; i++) {
 		if (i == best || sdr_model_sent(&link, &schemes[i], bytes) > max_sent)
 			continue;
-		t = sdr_model_quantile(&link, &schemes[i], bytes, TAIL);
+		t = sdr_model_quantile(&link, &schemes[i], bytes, tail);
 		if (t < choice->runner_up_s)
 			choice->runner_up_s = t;
 	}

@@ -184,14 +184,14 @@ void sdr_estimate_loss(struct sdr_estimate *e, uint64_t sent, uint64_t lost);
 /* A choice and its reason. */
 struct sdr_choice {
 	struct sdr_scheme scheme;
-	double p999_s, runner_up_s;
+	double tail_s, runner_up_s; /* the time in which that part of all Writes is over */
 	double loss, rtt_s;
 	const char *reason;
 };
 
-/* code: the code of the schemes that may be chosen. */
+/* code: the code of the schemes that may be chosen; tail: the part of Writes that counts, as 0.999. */
 int sdr_choose(const struct sdr_estimate *e, double rate_bps, uint32_t chunk, uint64_t bytes,
-	       enum sdr_code_kind code, double max_sent, struct sdr_choice *choice);
+	       enum sdr_code_kind code, double max_sent, double tail, struct sdr_choice *choice);
 /*
  * Returns the bytes of a chunk, where the application names none: a packet, so that only lost
  * packets are sent again, or restored; more where an ACK could not tell of all chunks of a message

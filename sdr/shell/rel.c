@@ -203,6 +203,7 @@ static void set_defaults(struct sdr_rel_attr *a)
 		a->receive_timeout_ns = TIMEOUT_MAX_NS;
 	a->rtt_ns = a->rtt_ns ? a->rtt_ns : 10000000;
 	a->max_sent = a->max_sent > 0 ? a->max_sent : 1.3;
+	a->tail = a->tail > 0 ? a->tail : 0.999;
 }
 
 static bool is_number_open(const struct sdr_qp *qp, uint32_t n)
@@ -215,7 +216,7 @@ static bool makes_sense(const struct sdr_qp *qp, const struct sdr_rel_attr *a)
 {
 	return a->scheme >= SDR_SCHEME_AUTO && a->scheme <= SDR_SCHEME_HYBRID &&
 	       a->code <= SDR_CODE_XOR && a->k <= SDR_CODE_CHUNKS && a->m <= a->k &&
-	       a->k + a->m <= SDR_CODE_CHUNKS && a->max_sent >= 1 &&
+	       a->k + a->m <= SDR_CODE_CHUNKS && a->max_sent >= 1 && a->tail < 1 &&
 	       is_number_open(qp, a->writes) && is_number_open(qp, a->receives);
 }
 

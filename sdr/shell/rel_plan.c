@@ -38,7 +38,7 @@ static int choose(struct sdr_rel *rel, uint64_t bytes, struct sdr_plan *plan)
 	if (e.loss <= 0)
 		e.loss = 1e-3; /* nothing is known: parity is cheap */
 	err = sdr_choose(&e, rate_of(rel), sdr_chunk_bytes(rel->qp), bytes, rel->attr.code,
-			 most < room ? most : room, &choice);
+			 most < room ? most : room, rel->attr.tail, &choice);
 	if (err)
 		return err;
 	plan->kind = choice.scheme.kind;

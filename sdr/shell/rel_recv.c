@@ -6,7 +6,9 @@
 
 /* ---- what is said ---------------------------------------------------------------------------- */
 
-static void say_done(struct sdr_rel *rel, uint64_t write, int status, uint32_t decoded)
+/* is_coded: the sender expects losses. */
+static void say_done(struct sdr_rel *rel, uint64_t write, int status, uint32_t decoded,
+		     bool is_coded)
 {
 	static _Thread_local struct sdr_ctrl c;
 
@@ -15,7 +17,10 @@ static void say_done(struct sdr_rel *rel, uint64_t write, int status, uint32_t d
 	c.n = write;
 	c.status = status;
 	c.count = decoded;
-	sdr_say_ctrl(rel->qp, &c);
+	if (is_coded)
+		sdr_say_twice(rel->qp, &c);
+	else
+		sdr_say_ctrl(rel->qp, &c);
 }
 
 /* Says an ACK, in as many datagrams as the packet's size asks for. */
@@ -72,7 +77,9 @@ static void act(struct sdr_rel *rel, struct sdr_reader *r, const struct sdr_rel_
 
 	switch (a->say) {
 	case SDR_SAY_ACK: say_ack(rel, r, a); break;
-	case SDR_SAY_DONE: say_done(rel, r->req.write, a->status, r->rx.decoded); break;
+	case SDR_SAY_DONE:
+		say_done(rel, r->req.write, a->status, r->rx.decoded, r->rx.plan.parity);
+		break;
 	case SDR_SAY_DECODE: err = decode(rel, r, a->n); break;
 	case SDR_SAY_OFFER:
 	case SDR_SAY_PROBE: break;
@@ -201,7 +208,7 @@ void sdr_reader_hear(struct sdr_rel *rel, const struct sdr_ctrl *c)
 	uint64_t i = c->n % SDR_RESULTS;
 
 	if (rel->results[i].write == c->n + 1) {
-		say_done(rel, c->n, rel->results[i].status, rel->results[i].decoded);
+		say_done(rel, c->n, rel->results[i].status, rel->results[i].decoded, false);
 		return;
 	}
 	if (!r->req.used || r->req.write != c->n)

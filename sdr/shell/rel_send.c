@@ -114,7 +114,10 @@ static void say(struct sdr_rel *rel, struct sdr_writer *w, const struct sdr_rel_
 	c.n = w->req.write;
 	c.head.type = a->say == SDR_SAY_OFFER ? SDR_CTRL_OFFER : SDR_CTRL_PROBE;
 	c.plan = w->tx.plan;
-	sdr_say_ctrl(rel->qp, &c);
+	if (a->say == SDR_SAY_OFFER && c.plan.parity)
+		sdr_say_twice(rel->qp, &c);
+	else
+		sdr_say_ctrl(rel->qp, &c);
 }
 
 static void post_messages(struct sdr_rel *rel, struct sdr_writer *w)

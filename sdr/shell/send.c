@@ -7,7 +7,7 @@
 
 #define LONGEST_NS	1e18
 #define CATCH_UP_NS	1000000ull
-#define CATCH_UP_MAX_NS 16000000ull
+#define CATCH_UP_MAX_NS 64000000ull
 
 static struct sdr_send_req *req_of(struct sdr_qp *qp, uint64_t n)
 {

@@ -49,6 +49,12 @@ int sdr_say_ctrl(struct sdr_qp *qp, struct sdr_ctrl *c)
 	return 0;
 }
 
+void sdr_say_twice(struct sdr_qp *qp, struct sdr_ctrl *c)
+{
+	sdr_say_ctrl(qp, c);
+	sdr_say_ctrl(qp, c);
+}
+
 /* Small packets take fewer entries. */
 static void say_cts(struct sdr_qp *qp, const struct sdr_action *a)
 {

@@ -42,6 +42,11 @@ struct sdr_rel_attr {
 	uint64_t reorder_ns;
 	double max_sent; /* auto: the most bytes sent for one byte of data; 1.3 */
 	/*
+	 * auto: the part of all Writes whose time is to be least; 0.999. Less, where many Writes
+	 * are under way: a late one holds up no other, and parity takes the link from all.
+	 */
+	double tail;
+	/*
 	 * 1: the oldest open Write leaves first, and each is over as soon as can be; 0: all open
 	 * Writes take turns
 	 */

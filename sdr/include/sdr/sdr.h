@@ -115,7 +115,7 @@ struct sdr_qp_attr {
 	uint8_t duplicates;	      /* 1: the network may double packets */
 	/*
 	 * Bytes that may leave at once after a pause, so that the rate is kept. Default: the bytes
-	 * of a quarter of a round trip, 1 to 16 ms.
+	 * of a quarter of a round trip, 1 to 64 ms.
 	 */
 	uint64_t burst;
 	/* 16 bytes that both ends know, which sign control datagrams; NULL: no signatures. */
