@@ -21,12 +21,14 @@ BINARIES = [
     (r"lib/.*shift/(libibverbs\.so\.1|librdmacm\.so\.1)$", r"lib/shift/\1"),
     (r"lib/.*shift/modules/(libshift-redis\.so)$", r"lib/shift/modules/\1"),
     (r"lib/.*simnic/(libsimnic\.so)$", r"lib/\1"),
-    (r"bin/(shiftctl|shift-exporter|simnicctl)$", r"bin/\1"),
+    (r"lib/.*?(libnccl-net-sdr\.so)$", r"lib/sdr/\1"),
+    (r"lib/.*?(libsdr\.so\.1)[\d.]*$", r"lib/sdr/\1"),
+    (r"bin/(sdr_perf|shiftctl|shift-exporter|simnicctl)$", r"bin/\1"),
     (r"libexec/shift/(shift-probe)$", r"bin/\1"),     # where shiftctl looks first
 ]
-MAN = r"share/man/(man\d/(?:shift(?!_).*|simnicctl)\.\d)$"
+MAN = r"share/man/(man\d/(?:shift(?!_).*|simnicctl|sdr_perf|nccl-net-sdr)\.\d)$"
 PACKAGES = ("shift", "simnic")
-SCRIPTS = {"shiftctl": "shiftctl", "shiftrun": "shiftrun", "simnicctl": "simnicctl", "shift-exporter": "exporter"}
+SCRIPTS = {"shiftctl": "shiftctl", "shiftrun": "shiftrun", "simnicctl": "simnicctl", "shift-exporter": "exporter", "sdr_perf": "sdr_perf"}
 # Wheels know no time before 1980.
 STAMP = (1980, 1, 1, 0, 0, 0)
 
@@ -61,7 +63,7 @@ def contents(build, folder):
         match = re.search(MAN, name)
         if match:
             files[f"{data}/data/share/man/{match.group(1)}"] = (content, False)
-    missing = {"libibverbs.so.1", "librdmacm.so.1", "libshift-redis.so", "libsimnic.so", *SCRIPTS} - {"shiftrun"} - taken
+    missing = {"libibverbs.so.1", "librdmacm.so.1", "libshift-redis.so", "libsimnic.so", "libnccl-net-sdr.so", "libsdr.so.1", *SCRIPTS} - {"shiftrun"} - taken
     if missing:
         sys.exit(f"make-wheel: {build} installs no {', '.join(sorted(missing))}")
     if newest > (2, 28):

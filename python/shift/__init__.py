@@ -14,7 +14,7 @@ from typing import Dict, Mapping, Optional
 
 from shift import _links
 
-__all__ = ["Error", "environ", "libdir"]
+__all__ = ["Error", "environ", "libdir", "nccl_net_plugin"]
 __version__ = "@VERSION@"
 
 Error = _links.Error
@@ -49,3 +49,11 @@ def environ(env: Optional[Mapping[str, str]] = None, *, kv: Optional[str] = None
         raise Error(os.fsdecode(done.stderr).strip() or f"shiftctl ended with {done.returncode}")
     made.pop("_", None)
     return made
+
+
+def nccl_net_plugin() -> str:
+    """The path of SDR's network plugin for NCCL, for jobs over two sites: the value of NCCL_NET_PLUGIN. It needs nothing of SHIFT.
+
+    Raises Error where the wheel has none.
+    """
+    return _links.file("lib", "sdr", "libnccl-net-sdr.so")

@@ -32,6 +32,14 @@ def program(name: str) -> str:
     return path
 
 
+def file(*names: str) -> str:
+    """The path of a file of the wheel."""
+    path = os.path.join(FILES, *names)
+    if not os.path.exists(path):
+        raise Error(f"{path} is missing; install shift-rdma again")
+    return path
+
+
 def _cache_of_loader(name: str) -> Iterator[str]:
     """As the loader's cache has them: for all kinds of machines."""
     for ldconfig in ("/sbin/ldconfig", "/usr/sbin/ldconfig"):

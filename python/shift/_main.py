@@ -50,6 +50,11 @@ def simnicctl() -> NoReturn:
     _become("simnicctl", sys.argv[1:])
 
 
+def sdr_perf() -> NoReturn:
+    """sdr_perf(1)"""
+    _become("sdr_perf", sys.argv[1:])
+
+
 def exporter() -> NoReturn:
     """shift-exporter(1), which needs a library that no wheel has."""
     import ctypes   # for this command alone

@@ -168,6 +168,8 @@ int run_model(const struct options *o)
 {
 	if (!makes_sense(o))
 		return 2;
+	if (o->nccl)
+		return run_model_nccl(o);
 	t.o = o;
 	t.link = (struct sdr_link){ (double)o->rate, (double)o->rtt_ns / 1e9, o->loss,
 				    (uint32_t)o->mtu };

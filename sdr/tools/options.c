@@ -20,6 +20,7 @@ enum {
 	OPT_VERIFY,
 	OPT_DUPLICATES,
 	OPT_JSON,
+	OPT_NCCL,
 	OPT_RTT,
 	OPT_LOSS,
 	OPT_CHANNELS,
@@ -50,6 +51,8 @@ void usage(void)
 	     "       sdr_perf model --rate R --loss P [--rtt T] [--size S] [--mtu B] [--chunk "
 	     "SIZE]\n"
 	     "                      [--code C] [--k K] [--m M] [--json]\n"
+	     "       sdr_perf model --nccl --rate R --loss P [--rtt T] [--size S] [--mtu B] "
+	     "[--json]\n"
 	     "\n"
 	     "  -d, --dev DEV[,DEV]  devices, as ibv_devices names them\n"
 	     "  -p, --port PORT      TCP port of the introduction (18600)\n"
@@ -72,7 +75,7 @@ void usage(void)
 	     "      --depth N        packets that a receive queue has room for (4096)\n"
 	     "      --rate R         bits per second to send at (no limit), such as 1G; or\n"
 	     "                       auto: what the link has room for beside others\n"
-	     "      --burst SIZE     that may leave at once after a pause (of 1 to 16 ms)\n"
+	     "      --burst SIZE     that may leave at once after a pause (of 1 to 64 ms)\n"
 	     "      --rtt T          round trip to begin with (10ms)\n"
 	     "      --timeout T      of a Write (30s)\n"
 	     "      --lifetime T     no packet is under way for longer (1s)\n"
@@ -83,6 +86,7 @@ void usage(void)
 	     "      --verify         every byte is checked by its place\n"
 	     "      --json           one line for programs\n"
 	     "      --loss P         model: of a packet, such as 1e-5\n"
+	     "      --nccl           model: is the plugin for NCCL worth it, beside RC?\n"
 	     "      --mtu B          model: bytes of a packet, 256 to 4096 (4096)\n"
 	     "  -h, --help\n"
 	     "  -V, --version\n"
@@ -264,6 +268,7 @@ static const struct option longs[] = {
 	{ "verify", 0, NULL, OPT_VERIFY },
 	{ "duplicates", 0, NULL, OPT_DUPLICATES },
 	{ "json", 0, NULL, OPT_JSON },
+	{ "nccl", 0, NULL, OPT_NCCL },
 	{ "loss", 1, NULL, OPT_LOSS },
 	{ "mtu", 1, NULL, OPT_MTU },
 	{ "help", 0, NULL, 'h' },
@@ -301,6 +306,7 @@ static bool is_for(int option, bool model)
 	case OPT_M:
 	case OPT_JSON: return true;
 	case OPT_LOSS:
+	case OPT_NCCL:
 	case OPT_MTU: return model;
 	default: return !model;
 	}
@@ -324,7 +330,9 @@ static bool fits_together(struct options *o)
 	if (o->model) {
 		if (o->host)
 			complain("model meets nobody, not \"%s\"", o->host);
-		return !o->host;
+		if (o->nccl && (o->own_code || o->chunk || o->code))
+			complain("--nccl: the plugin chooses code and chunk itself");
+		return !o->host && !(o->nccl && (o->own_code || o->chunk || o->code));
 	}
 	o->devices = devices(o->dev);
 	if (!o->channels)
@@ -375,6 +383,7 @@ bool options_parse(int argc, char **argv, bool model, struct options *o)
 		if (option != 'h' && option != 'V' && option != '?' && !is_for_this(o, option))
 			return false;
 		o->own_code |= option == OPT_K || option == OPT_M;
+		o->own_size |= option == 's';
 		switch (option) {
 		case 'h': usage(); exit(0);
 		case 'V': puts("sdr_perf " SDR_VERSION); exit(0);
@@ -384,6 +393,7 @@ bool options_parse(int argc, char **argv, bool model, struct options *o)
 		case OPT_VERIFY: o->verify = true; break;
 		case OPT_DUPLICATES: o->duplicates = true; break;
 		case OPT_JSON: o->json = true; break;
+		case OPT_NCCL: o->nccl = true; break;
 		default:
 			if (set_value(o, option, optarg))
 				break;

@@ -18,6 +18,7 @@ struct options {
 	enum sdr_code_kind code;
 	bool model, client, sdk, against_rc, verify, json, duplicates;
 	bool own_code; /* k or m was told */
+	bool own_size, nccl;
 	uint64_t size, chunk, n, rate, burst, k, m, inflight, devices, channels, depth;
 	uint64_t rtt_ns, timeout_ns, lifetime_ns;
 	uint64_t mtu; /* model: bytes of a packet */
@@ -97,9 +98,10 @@ void rc_close(struct rc *rc);
 int rc_write(struct rc *rc, const struct pair *p, uint8_t *from, struct tally *t);
 bool rc_check(const struct rc *rc); /* server: the last one's bytes */
 
-int run_writes(const struct options *o); /* write.c */
-int run_sdk(const struct options *o);	 /* sdk.c */
-int run_model(const struct options *o);	 /* model.c */
+int run_writes(const struct options *o);     /* write.c */
+int run_sdk(const struct options *o);	     /* sdk.c */
+int run_model(const struct options *o);	     /* model.c */
+int run_model_nccl(const struct options *o); /* model_nccl.c */
 /* Returns the default chunk of messages of size bytes. */
 uint32_t model_chunk(uint64_t size, uint32_t packet);
 

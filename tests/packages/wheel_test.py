@@ -237,8 +237,21 @@ def fault(venv):
         venv.run("simnicctl", "destroy", well=False)
 
 
+PLUGIN = """
+import ctypes, shift
+ctypes.CDLL(shift.nccl_net_plugin()).ncclNetPlugin_v11
+print("well")
+"""
+
+
+def nccl(venv):
+    """The plugin for NCCL finds libsdr beside it, and so does sdr_perf."""
+    check(venv.run("python", "-c", PLUGIN).strip() == "well", "shift.nccl_net_plugin()")
+    check("worth it" in venv.run("sdr_perf", "model", "--nccl", "--rate", "10G", "--rtt", "25ms", "--loss", "1e-3"), "sdr_perf")
+
+
 def parts():
-    found = [commands, environment, other_places, fabric_of_python]
+    found = [commands, environment, nccl, other_places, fabric_of_python]
     return found + [fault] if shutil.which("ib_write_bw") else found
 
 

@@ -175,14 +175,22 @@ def odd(lab):
     for n, (options, word) in enumerate(((("--loss", "1"), "--loss 1 makes no sense"), (("-d", "mlx5_0"), "--dev is not for model"),
                                          (("h",), "meets nobody"), (("--verify",), "--verify is not for model"),
                                          (("--chunk", "5000"), "a power of two of packets"), (("--mtu", "9000"), "makes no sense"),
-                                         (("--k", "8", "--m", "16"), "no Writes with k 8 and m 16"))):
+                                         (("--k", "8", "--m", "16"), "no Writes with k 8 and m 16"),
+                                         (("--nccl", "--chunk", "8K"), "the plugin chooses code and chunk"),
+                                         (("--rate", "auto"), "model needs --rate"))):
         fails(lab.launch(f"model-{n}", [*model, "--rate", "1G", "--loss", ".01", *options], lab.env()), 2, word)
     fails(lab.launch("hopeless", [*model, "--rate", "1G", "--loss", ".95"], lab.env()), 2, "more than 9 in 10 are lost")
     lossless = lab.launch("lossless", [*model, "--rate", "1G", "--rtt", "10ms", "--loss", "0", "-s", "125000"], lab.env())
     if lossless.wait(30) or ["sr", "11.016"] not in [row.split()[:2] for row in lossless.out().splitlines()]:
         raise Failed(f"no model of a link that loses nothing: {lossless.tail()}")
+    for loss, least, most in ("0", 1, 1), ("1e-2", 5, 12):
+        nccl = lab.launch(f"nccl-{loss}", [*model, "--nccl", "--rate", "1G", "--rtt", "25ms", "--loss", loss, "-s", "512K", "--json"], lab.env())
+        row = json.loads(nccl.out())["rows"][0] if not nccl.wait(30) else None
+        if not row or not least <= row["rc_each_ms"] / row["sdr_each_ms"] <= most:
+            raise Failed(f"no model of NCCL's messages: {nccl.tail()}")
     # A rate of 0 is none, as the page says; a byte is a Write.
     whole(lab, ["--rate", 0, "--inflight", 3], 5, 1)
+    whole(lab, ["--rate", "auto", "--inflight", 3], 20, "256K")
 
 
 def interrupted(lab):
