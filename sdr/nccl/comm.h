@@ -29,7 +29,7 @@ struct plug_region {
 
 enum plug_entry_state { PLUG_ENTRY_WAITS, PLUG_ENTRY_OPEN, PLUG_ENTRY_OVER };
 
-/* One buffer of a request. */
+/* A buffer of a request. */
 struct plug_entry {
 	enum plug_entry_state entry_state;
 	struct plug_op *op; /* while open */
@@ -37,7 +37,7 @@ struct plug_entry {
 	uint8_t *addr;
 	uint64_t size, done; /* bytes: asked for; sent or received */
 	uint64_t word;	     /* receives: what the sender is told */
-	uint64_t number;     /* of the message, while open */
+	uint64_t number;     /* the message's, while open */
 };
 
 struct plug_comm;
@@ -77,11 +77,11 @@ struct plug_comm {
 	struct plug_group group;
 	struct plug_entry *open[PLUG_ENTRIES_MAX];
 	uint32_t n_open;
-	bool counted; /* as busy, among those that share the rate */
+	bool counted; /* counted as busy, among those that share the rate */
 	uint64_t next_number;
 	uint64_t done_below; /* all messages below this number have ended well */
 	struct plug_region *regions, empty;
-	uint8_t scratch[64]; /* for receives of no bytes */
+	uint8_t scratch[64]; /* bytes for receives of none */
 	struct plug_counts counts;
 	struct plug_request requests[PLUG_REQUESTS];
 };

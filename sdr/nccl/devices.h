@@ -16,7 +16,7 @@ struct plug_device {
 	uint32_t n_nics;
 	char *pci_path; /* of the first NIC; NULL: it has none */
 	uint64_t guid;
-	int speed_mbps; /* of all NICs together */
+	int speed_mbps; /* the sum of all NICs */
 };
 
 /* 0; -ENODEV: there is no NIC whose port is active; -EINVAL: the settings name NICs wrongly. */

@@ -12,7 +12,7 @@
 
 enum { PLUG_INFO_MAX = SDR_QP_INFO_MAX };
 
-/* What both ends of a connection do alike. The receiver decides, by what both can. */
+/* Terms that both ends of a connection keep to. The receiver decides, by what both can. */
 struct plug_terms {
 	uint64_t max_message, max_parity, lifetime_ns;
 	uint32_t slots, in_flight, channels;

@@ -22,7 +22,7 @@ enum { RETRIES = 7, RNR_TIMER = 12, POLLED = 16, HOPS = 64 };
 struct record {
 	uint64_t addr, length, word;
 	uint32_t rkey;
-	_Atomic uint32_t number; /* of the message, counted from 1 */
+	_Atomic uint32_t number; /* the message's, counted from 1 */
 };
 
 _Static_assert(sizeof(struct record) == 32, "a record on the wire");
@@ -55,7 +55,7 @@ struct plug_path {
 	char why[128];
 };
 
-/* What an end tells the other: words, little endian. */
+/* Words that an end tells the other, little endian. */
 enum { INFO_MTU_LID, INFO_QPN, INFO_RECORDS, INFO_RKEY, INFO_GID, INFO_WORDS = INFO_GID + 2 };
 
 /* ---- life ------------------------------------------------------------------------------------ */

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Of 32 bits of an immediate ids and offsets share these; Writes need no more of the rest. */
+/* Ids and offsets share so many of an immediate's 32 bits; Writes need no more of the rest. */
 enum { ID_AND_OFFSET_BITS = 28 };
 
 /*

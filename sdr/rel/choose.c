@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The choice by the model: of NACK, hybrids and a code, the one whose slow Writes take the least time
- * for this size over this link; and the size of a chunk.
+ * The choice by the model: of NACK, hybrids and a code, the one whose slow Writes take the least
+ * time for this size over this link; and the size of a chunk.
  */
 #include "internal.h"
 

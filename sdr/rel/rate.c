@@ -6,7 +6,7 @@
 #define SPAN_NS	   10000000000ull /* routes and clocks change: older delays are forgotten */
 #define TARGET_MIN 500000.0	  /* ns; what hosts add to a delay is no queue */
 #define TARGET_MAX 10000000.0
-#define FORGET	   0.999 /* of the longest queue, in a round */
+#define FORGET	   0.999 /* part of the longest queue that is left after a round */
 #define MUCH_LOST  0.05
 #define GROWTH	   0.125 /* Compound TCP's alpha; the exponent is 3/4 */
 #define FULL	   0.75	 /* parts of a queue */
@@ -94,7 +94,7 @@ static void set_window(struct sdr_rate *r, double to)
 	r->fast = to - r->slow;
 }
 
-/* What a root of the window grows to: the window in packets to the power of 3/4. */
+/* Returns a number of packets to the power of 3/4. */
 static double power(double packets)
 {
 	double root = packets > 1 ? packets : 1, x = root, y;
@@ -113,7 +113,7 @@ static bool is_used(const struct sdr_rate *r)
 	return (double)r->sent * r->packet > window(r) / 2;
 }
 
-/* One of three packets that a small message lost is nothing: its sender would not grow again. */
+/* A small message that loses one of three packets says little, and would not grow again. */
 static bool is_much_lost(const struct sdr_rate *r)
 {
 	return r->lost >= MANY && (double)r->lost > MUCH_LOST * (double)(r->sent + r->lost);
@@ -165,7 +165,7 @@ static void end_start(struct sdr_rate *r)
 {
 	r->starts = false;
 	r->fast = 0;
-	r->slow /= 2; /* what is seen now is of the round before */
+	r->slow /= 2; /* the queue that is seen now was made by the round before */
 	r->holds = true;
 	r->peak = 0;
 }

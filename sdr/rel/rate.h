@@ -40,7 +40,7 @@ struct sdr_rate {
 	int64_t round_least_us;
 	uint32_t samples, silent; /* silent: number of rounds in which nothing was heard */
 	uint64_t sent, lost;	  /* packets */
-	uint64_t queue_ns;	  /* of the last round */
+	uint64_t queue_ns;	  /* the last round's */
 };
 
 /* rtt_ns: a guess. */

@@ -189,7 +189,7 @@ struct sdr_choice {
 	const char *reason;
 };
 
-/* code: the code of the schemes that may be chosen; tail: the part of Writes that counts, as 0.999. */
+/* code: that of the schemes that may be chosen; tail: the part of Writes that counts, as 0.999. */
 int sdr_choose(const struct sdr_estimate *e, double rate_bps, uint32_t chunk, uint64_t bytes,
 	       enum sdr_code_kind code, double max_sent, double tail, struct sdr_choice *choice);
 /*

@@ -227,7 +227,7 @@ uint64_t sdr_clock_ns(void);
 int sdr_qp_progress(struct sdr_qp *qp);
 /* tell.c */
 int sdr_say_ctrl(struct sdr_qp *qp, struct sdr_ctrl *c);
-/* For what costs a round trip if it gets lost, where packets get lost. */
+/* Says it in two datagrams, as losing it would cost a round trip. */
 void sdr_say_twice(struct sdr_qp *qp, struct sdr_ctrl *c);
 size_t sdr_ctrl_room(const struct sdr_qp *qp); /* bytes that a message may have in a datagram */
 void sdr_actions_do(struct sdr_qp *qp, const struct sdr_actions *a);

@@ -6,6 +6,7 @@
 
 #define RATE_GUESS_BPS 1e9	  /* where no rate is told: only timers hang on it */
 #define SLACK_NS       5000000ull /* delay by two programs on busy cores */
+#define SHORT_TAIL     0.9999
 #define TAIL_RTTS      1.25
 #define SHORT_RTTS     16 /* a Write that leaves in a 16th of a round trip is short */
 
@@ -28,17 +29,20 @@ static int choose(struct sdr_rel *rel, uint64_t bytes, struct sdr_plan *plan)
 	struct sdr_estimate e = rel->qp->estimate;
 	/* The receiver has room for so much parity. */
 	double room = 1 + (double)rel->parity_max / plan->chunks, most = rel->attr.max_sent;
+	double tail = rel->attr.tail;
 	struct sdr_choice choice;
 	int err;
 
 	/* A chunk more costs a short Write no time, and a lost one a round trip. */
-	if (plan->chunks * plan->inject_ns < plan->rtt_ns / SHORT_RTTS && most < 2)
-		most = 2;
+	if (plan->chunks * plan->inject_ns < plan->rtt_ns / SHORT_RTTS) {
+		most = most < 2 ? 2 : most;
+		tail = tail < SHORT_TAIL ? SHORT_TAIL : tail;
+	}
 	e.srtt_ns = rtt_of(rel);
 	if (e.loss <= 0)
 		e.loss = 1e-3; /* nothing is known: parity is cheap */
 	err = sdr_choose(&e, rate_of(rel), sdr_chunk_bytes(rel->qp), bytes, rel->attr.code,
-			 most < room ? most : room, rel->attr.tail, &choice);
+			 most < room ? most : room, tail, &choice);
 	if (err)
 		return err;
 	plan->kind = choice.scheme.kind;

@@ -143,7 +143,7 @@ static void learn(struct sdr_rel *rel, const struct sdr_writer *w)
 	c->chunks_sent += t->sent;
 	c->resent += t->resent;
 	if (t->state == SDR_TX_DONE) {
-		/* What a code made good was never asked for: the receiver tells of it. */
+		/* Chunks that a code made good were never asked for: the receiver tells of them. */
 		sdr_estimate_loss(&rel->qp->estimate, t->plan.chunks + t->resent,
 				  t->resent + w->decoded);
 		c->writes++;

@@ -8,7 +8,7 @@
 
 #define GUESS_NS 10000000ull /* round trip, until one is known */
 
-enum { ASKED = 8 /* in a round trip */ };
+enum { ASKED = 8 /* questions, in a round trip */ };
 
 static bool is_shared(const struct sdr_qp *qp)
 {

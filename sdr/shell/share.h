@@ -12,7 +12,7 @@ struct sdr_share {
 	struct sdr_rate rate; /* with SDR_RATE_AUTO */
 	bool asks;	      /* packets left since the last question */
 	uint64_t ask_at;
-	uint32_t delay_us; /* of the last answer */
+	uint32_t delay_us; /* the last answer's */
 };
 
 /* Returns bits per second; 0: no limit. */

@@ -25,7 +25,7 @@ struct row {
 	uint64_t size;
 	struct sdr_scheme scheme;
 	double sdr_ms, rc_ms;		/* one message */
-	double sdr_each_ms, rc_each_ms; /* of many, eight under way */
+	double sdr_each_ms, rc_each_ms; /* one of many, eight under way */
 };
 
 static double packet_s(const struct sdr_link *link)
