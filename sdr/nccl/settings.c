@@ -158,8 +158,10 @@ static int read_rate(uint64_t *rate_bps)
 {
 	const char *text = getenv("NCCL_SDR_RATE");
 
-	if (text && !strcmp(text, "auto"))
+	if (text && !strcmp(text, "auto")) {
+		*rate_bps = SDR_RATE_AUTO;
 		return 0;
+	}
 	return read_number("NCCL_SDR_RATE", "rate", 0, 1ull << 50, rate_bps);
 }
 
@@ -209,7 +211,6 @@ int plug_settings_read(struct plug_settings *s)
 
 	*s = (struct plug_settings){ .gid_index = -1,
 				     .scheme = SDR_SCHEME_AUTO,
-				     .rate_bps = SDR_RATE_AUTO,
 				     .rtt_ns = SECOND / 100,
 				     .timeout_ns = 30 * SECOND,
 				     .lifetime_ns = SECOND,

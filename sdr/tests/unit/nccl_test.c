@@ -116,7 +116,7 @@ static void test_settings(void **state)
 
 	assert_int_equal(plug_settings_read(&s), 0);
 	assert_false(s.far.asked);
-	assert_true(s.max_message == 64 << 20 && s.gid_index == -1 && s.rate_bps == SDR_RATE_AUTO);
+	assert_true(s.max_message == 64 << 20 && s.gid_index == -1 && !s.rate_bps);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		setenv(bad[i][0], bad[i][1], 1);
 		assert_int_equal(plug_settings_read(&s), -EINVAL);
