@@ -22,7 +22,7 @@ struct sn_dev {
 	bool fatal;	   /* saw an internal error: this context never works again */
 	bool halted;	   /* by sn_dev_halt() */
 	bool trapped;	   /* doorbells come by sn_uar_ring(), events go to calls */
-	bool unheard;	   /* one came while the device stood still */
+	bool unheard;	   /* a doorbell came while the device stood still */
 	bool leaving;	   /* commands fail, and the turn is yet to come: struct sn_removal */
 	bool gone, warned; /* the kernel destroyed what it had, has said that it will */
 	uint32_t file;	   /* number of files opened before it */

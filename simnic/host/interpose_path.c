@@ -111,7 +111,7 @@ EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
 }
 TWIN(fopen) FILE *fopen64(const char *restrict path, const char *restrict mode);
 
-/* Whose working directory this is finds what is in it by relative names. */
+/* A program finds what is in its working directory by relative names. */
 EXPORT int chdir(const char *path)
 {
 	return sn_real()->chdir(MAP_PATH(path));

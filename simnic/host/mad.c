@@ -228,7 +228,7 @@ static bool sm_info(const struct sn_mad_node *node, uint8_t *to)
 	if (!node->nic || node->nic->lid != SM_LID)
 		return false;
 	sn_mad_put64(to, node->nic->node_guid);
-	to[20] = 3; /* it is the master */
+	to[20] = 3; /* the state of a master */
 	return true;
 }
 
@@ -314,7 +314,7 @@ static bool pm_get(const struct sn_fabric *fabric, const struct sn_mad_node *nod
 	memset(data, 0, SN_MAD_BYTES - SMP_DATA);
 	if (attribute == PM_CLASS_PORT_INFO) {
 		data[0] = data[1] = 1;
-		sn_mad_put16(data + 2, 0x0200); /* it has the extended counters */
+		sn_mad_put16(data + 2, 0x0200); /* the port has the extended counters */
 		return true;
 	}
 	if (!node->nic || (port != 1 && port != 0xff) ||

@@ -64,7 +64,7 @@ size_t sn_mad_answer(const struct sn_fabric *fabric, const struct sn_nic *from, 
 /* mad_sa.c, with the request's header in place. */
 size_t sn_mad_sa(const struct sn_fabric *fabric, const struct sn_nic *from, uint8_t *mad);
 
-/* What the agents know of a node; each writes the attribute's bytes (IBA 14.2.5). */
+/* The attributes that the agents know of a node; each writes the attribute's bytes (IBA 14.2.5). */
 void sn_mad_node_info(const struct sn_fabric *fabric, const struct sn_mad_node *node, uint8_t *to);
 void sn_mad_node_description(const struct sn_mad_node *node, uint8_t *to);
 bool sn_mad_port_info(const struct sn_fabric *fabric, const struct sn_mad_node *node, uint32_t port,

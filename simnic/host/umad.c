@@ -34,7 +34,7 @@ struct agent {
 	bool used;
 	uint8_t class;
 	uint32_t transactions; /* high half of their numbers */
-	bool serves;	       /* it hears requests of its class */
+	bool serves;	       /* the agent hears requests of its class */
 };
 
 struct file {

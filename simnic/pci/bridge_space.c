@@ -39,7 +39,7 @@ struct view {
 
 struct sn_bridge_space {
 	uint8_t *base;	 /* the range: by DMA address, then views */
-	uint64_t *entry; /* by page of a DMA address */
+	uint64_t *entry; /* what each page of DMA addresses leads to */
 	struct view *views;
 	struct sn_strays strays;
 };
@@ -227,7 +227,7 @@ void sn_bridge_space_unmap(struct sn_bridge *bridge, uint64_t at, uint64_t bytes
 	err = hide(space->base + at, bytes);
 	if (!err)
 		err = lay_views(bridge, at, at + bytes);
-	SN_ASSERT(!err); /* what is to be out of reach must not stay in it */
+	SN_ASSERT(!err); /* the device must lose its reach of the pages */
 	sn_unlock();
 }
 

@@ -17,7 +17,7 @@
 #define WATCHED 32 /* ranges at a time */
 
 static _Atomic(struct sn_strays *) watched[WATCHED];
-static struct sigaction before; /* what was there before this handler */
+static struct sigaction before; /* the handler that was there before */
 
 static struct sn_strays *range_of(const uint8_t *at)
 {

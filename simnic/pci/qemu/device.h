@@ -25,7 +25,7 @@ struct sn_qemu {
 	QEMUBH *deliver;
 	struct sn_pci *pci;
 	FILE *log;
-	/* behind an IOMMU: what of its mappings is listened to */
+	/* the listener of the mappings, behind an IOMMU */
 	MemoryListener listener;
 	bool follows;
 	QLIST_HEAD(, sn_qemu_translated) translated;
