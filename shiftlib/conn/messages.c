@@ -2,6 +2,7 @@
 /* The records that a connection sends to its other end: of the core and of parts. */
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/messages.h"
+#include "shiftlib/conn/move.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/core/core.h"
@@ -33,12 +34,16 @@ void sh_messages_send_standby(struct sh_qp *qp, const struct sc_msg_standby *sta
 }
 
 /*
- * Returns the reason that the peer is told. Behind a count that lacks receives is this end's
- * queue, not its NIC. Where the program did not poll, the error is a program's for the peer.
+ * Returns the reason that the peer is told. A key that no region has is the program's error. Behind
+ * a count that lacks receives is this end's queue, not its NIC. Where the program did not poll, the
+ * error is a program's for the peer.
  */
 static enum sc_reason message_reason(const struct sh_qp *qp,
 				     const struct sc_msg_state *state) SH_LOCKED
 {
+	if (state->flags & SC_FLAG_FATAL && state->reason == SC_REASON_KEY &&
+	    sh_move_erred(qp, SC_REASON_KEY))
+		return SC_REASON_APPLICATION;
 	if (state->reason != SC_REASON_DEVICE || !sh_carriers_unseen(qp))
 		return (enum sc_reason)state->reason;
 	return sh_carriers_outran(qp) ? SC_REASON_PEER_APPLICATION : SC_REASON_OVERRUN;

@@ -438,11 +438,12 @@ static uint32_t move_unknown(struct sh_qp *qp) SH_LOCKED
 }
 
 /* A key that no region has is the program's error, whatever was going on. */
-static bool move_erred(const struct sh_qp *qp, enum sc_reason reason,
-		       enum ibv_wc_status first) SH_LOCKED
+bool sh_move_erred(const struct sh_qp *qp, enum sc_reason reason)
 {
-	return reason == SC_REASON_APPLICATION ||
-	       (reason == SC_REASON_KEY && first != IBV_WC_RETRY_EXC_ERR && !qp->error.delivered);
+	if (qp->error.erred || reason == SC_REASON_APPLICATION)
+		return true;
+	return reason == SC_REASON_KEY && !qp->error.delivered &&
+	       move_first_status(qp, reason) != IBV_WC_RETRY_EXC_ERR;
 }
 
 static void move_fail_say(const struct sh_qp *qp, enum sc_reason reason)
@@ -457,9 +458,10 @@ static void move_fail_say(const struct sh_qp *qp, enum sc_reason reason)
 void sh_move_fail(struct sh_qp *qp, enum sc_reason reason)
 {
 	enum ibv_wc_status first = move_first_status(qp, reason);
-	bool erred = move_erred(qp, reason, first);
+	bool erred = sh_move_erred(qp, reason);
 	uint32_t unknown = erred ? 0 : move_unknown(qp);
 
+	qp->error.erred = erred;
 	if (!erred)
 		move_fail_say(qp, reason);
 	else if (reason == SC_REASON_KEY)
