@@ -235,29 +235,35 @@ static void why_stays(struct why *why, const json_t *status, const json_t *nic)
 	why_todo_stays(&why->todo, reason);
 }
 
-static void why_all_stay(struct why *why, const json_t *status)
-{
-	json_t *nic;
-	size_t i;
-
-	json_array_foreach(json_object_get(status, "nics"), i, nic) why_stays(why, status, nic);
-}
-
 static void why_nic(const json_t *nic)
 {
 	static const char *const flags[] = { "port_down", "silent", "sick", "fatal", "drained" };
 	static const char *const words[] = { "its port is down", "no peer answers over it",
 					     "it hangs", "it is dead", "it is drained" };
-	bool well = true;
+	bool first = true, well = !strcmp(ctl_text(nic, "state"), "open");
 
 	printf("  Now %s is %s", ctl_text(nic, "name"), ctl_text(nic, "state"));
 	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
 		if (ctl_true(nic, flags[i])) {
-			printf("%s %s", well ? ":" : ",", words[i]);
-			well = false;
+			printf("%s %s", first ? ":" : ",", words[i]);
+			first = false;
 		}
-	printf("%s%s%s.\n", well ? ", and well" : "", *ctl_text(nic, "why") ? ": " : "",
+	printf("%s%s%s.\n", first && well ? ", and well" : "", *ctl_text(nic, "why") ? ": " : "",
 	       ctl_text(nic, "why"));
+}
+
+/* NICs that cannot be used, or left. */
+static void why_nics(struct why *why, const json_t *status)
+{
+	json_t *nic;
+	size_t i;
+
+	json_array_foreach(json_object_get(status, "nics"), i, nic)
+	{
+		if (!strcmp(ctl_text(nic, "state"), "failed"))
+			why_nic(nic);
+		why_stays(why, status, nic);
+	}
 }
 
 /* Has an earlier queue pair the same level and reason? */
@@ -409,7 +415,7 @@ static void why_tell(struct why *why, json_t *status, const json_t *events)
 		why_head(why, status, "all connections");
 		why_events(why, events, NULL);
 		why_levels(why, status);
-		why_all_stay(why, status);
+		why_nics(why, status);
 		why_todo_print(&why->todo);
 	} else {
 		why_tell_qps(why, status, events);
