@@ -2,7 +2,6 @@
 /* The records that a connection sends to its other end: of the core and of parts. */
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/messages.h"
-#include "shiftlib/conn/move.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/core/core.h"
@@ -41,8 +40,7 @@ void sh_messages_send_standby(struct sh_qp *qp, const struct sc_msg_standby *sta
 static enum sc_reason message_reason(const struct sh_qp *qp,
 				     const struct sc_msg_state *state) SH_LOCKED
 {
-	if (state->flags & SC_FLAG_FATAL && state->reason == SC_REASON_KEY &&
-	    sh_move_erred(qp, SC_REASON_KEY))
+	if (state->reason == SC_REASON_KEY && qp->error.erred)
 		return SC_REASON_APPLICATION;
 	if (state->reason != SC_REASON_DEVICE || !sh_carriers_unseen(qp))
 		return (enum sc_reason)state->reason;

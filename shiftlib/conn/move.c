@@ -438,12 +438,11 @@ static uint32_t move_unknown(struct sh_qp *qp) SH_LOCKED
 }
 
 /* A key that no region has is the program's error, whatever was going on. */
-bool sh_move_erred(const struct sh_qp *qp, enum sc_reason reason)
+static bool move_erred(const struct sh_qp *qp, enum sc_reason reason,
+		       enum ibv_wc_status first) SH_LOCKED
 {
-	if (qp->error.erred || reason == SC_REASON_APPLICATION)
-		return true;
-	return reason == SC_REASON_KEY && !qp->error.delivered &&
-	       move_first_status(qp, reason) != IBV_WC_RETRY_EXC_ERR;
+	return reason == SC_REASON_APPLICATION ||
+	       (reason == SC_REASON_KEY && first != IBV_WC_RETRY_EXC_ERR && !qp->error.delivered);
 }
 
 static void move_fail_say(const struct sh_qp *qp, enum sc_reason reason)
@@ -458,7 +457,7 @@ static void move_fail_say(const struct sh_qp *qp, enum sc_reason reason)
 void sh_move_fail(struct sh_qp *qp, enum sc_reason reason)
 {
 	enum ibv_wc_status first = move_first_status(qp, reason);
-	bool erred = sh_move_erred(qp, reason);
+	bool erred = move_erred(qp, reason, first);
 	uint32_t unknown = erred ? 0 : move_unknown(qp);
 
 	qp->error.erred = erred;

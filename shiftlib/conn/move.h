@@ -47,8 +47,6 @@ int sh_move_collect(struct sh_qp *qp) SH_LOCKED;
 /* Withholds sends from now on; collects complete ones before. */
 void sh_move_withhold(struct sh_qp *qp) SH_LOCKED;
 void sh_move_fail(struct sh_qp *qp, enum sc_reason reason) SH_LOCKED;
-/* True if a move that fails, or has failed, for this reason does so by the program's own error. */
-bool sh_move_erred(const struct sh_qp *qp, enum sc_reason reason) SH_LOCKED;
 void sh_move_ending_poll(struct sh_qp *qp) SH_LOCKED; /* a command to ERR has returned */
 void sh_move_key_missing(struct sh_qp *qp) SH_LOCKED;
 void sh_move_publish(struct sh_qp *qp, uint64_t now) SH_LOCKED;

@@ -15,6 +15,7 @@ import sys
 import time
 
 from shiftlab.lab import Lab, cases_main, wait_for
+from shiftlab.perftest import rejected
 
 A, B = "10.0.0.1", "10.0.0.2"   # mlx5_0 of h0 and of h1
 PORT = 7471
@@ -46,12 +47,6 @@ TOOLS = {
 
 def listens(lab, program):
     return [x for x in lab.status()["listeners"] if x["pid"] == program.pid]
-
-
-def rejected(client):
-    """perftest 4.5 asks for its second connection when its server is about to listen. If it is too early, it uses what it
-    has freed (rdma_cm_destroy_cma) and dies."""
-    return client.process.returncode == -signal.SIGSEGV and "RDMA_CM_EVENT_REJECTED; error: 8" in client.err()
 
 
 def tool(lab, name, at=A, client_on="h1", trials=5):
