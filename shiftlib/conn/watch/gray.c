@@ -7,11 +7,9 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include "shiftlib/base/apart.h"
 #include "shiftlib/base/list.h"
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
-#include "shiftlib/base/worker.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/watch/gray.h"
@@ -20,7 +18,7 @@
 #include "shiftlib/conn/watch/slow_path.h"
 #include "shiftlib/core/gray.h"
 #include "shiftlib/nic/counters.h"
-#include "shiftlib/nic/nic.h"
+#include "shiftlib/nic/reading.h"
 #include "shiftlib/peer/peer.h"
 
 #define IDLE_PACKETS 100 /* packets in a look; fewer are no traffic */
@@ -36,11 +34,8 @@ struct gray_nic {
 	uint64_t peeked_at, gaps_at; /* the last peek, the last one that found gaps */
 };
 
-struct gray_job {
-	struct sh_job job;
-	struct sh_nic *nic;
-	int device; /* a descriptor of it; negative: none */
-	char name[sizeof(((struct sh_nic *)0)->name)];
+struct gray_reading {
+	struct sh_reading reading; /* first */
 	struct sh_gray_counts counts;
 	bool told;
 	bool peek;
@@ -187,7 +182,7 @@ static struct sh_gray_trips take_trips(const struct sh_nic *nic)
 	return sum;
 }
 
-static void look(struct sh_nic *nic, const struct gray_job *task) SH_LOCKED
+static void look(struct sh_nic *nic, const struct gray_reading *task) SH_LOCKED
 {
 	struct gray_nic *own = of(nic);
 	const struct sh_gray_counts *counts = task->told ? &task->counts : &own->core.last;
@@ -203,7 +198,7 @@ static void look(struct sh_nic *nic, const struct gray_job *task) SH_LOCKED
 }
 
 /* Notes gaps between two looks, which are not touched. */
-static void peek(struct gray_nic *own, const struct gray_job *task)
+static void peek(struct gray_nic *own, const struct gray_reading *task)
 {
 	const struct sh_gray_counts *last = &own->core.last;
 
@@ -212,40 +207,28 @@ static void peek(struct gray_nic *own, const struct gray_job *task)
 		own->gaps_at = sh_now_ns();
 }
 
-/* Each file that is read is a command to the NIC. */
-static void files_read(void *arg)
+static void files_read(struct sh_reading *reading)
 {
-	struct gray_job *task = arg;
+	struct gray_reading *task = (struct gray_reading *)reading;
 
-	task->told = sh_counters_read("/sys", task->name, &task->counts);
+	task->told = sh_counters_read("/sys", reading->name, &task->counts);
 	if (!task->peek)
 		sh_slow_read(&task->slow);
 }
 
-static void job_run(struct sh_job *job)
+static void files_told(struct sh_reading *reading) SH_LOCKED
 {
-	sh_apart(((struct gray_job *)job)->device, files_read, job);
-}
+	const struct gray_reading *task = (struct gray_reading *)reading;
 
-static void job_done(struct sh_job *job)
-{
-	struct gray_job *task = (struct gray_job *)job;
-	struct sh_nic *nic = task->nic;
-
-	sh_job_lock();
-	of(nic)->reading = false;
-	if (!job->canceled && !sh.stopping && task->peek)
-		peek(of(nic), task);
-	else if (!job->canceled && !sh.stopping)
-		look(nic, task);
-	sh_job_end(&nic->busy);
-	sh_job_unlock();
-	free(task);
+	if (task->peek)
+		peek(of(reading->nic), task);
+	else
+		look(reading->nic, task);
 }
 
 static void begin(struct sh_nic *nic, bool is_peek) SH_LOCKED
 {
-	struct gray_job *task;
+	struct gray_reading *task;
 
 	if (of(nic)->reading || nic->state != SH_NIC_OPEN)
 		return;
@@ -256,19 +239,12 @@ static void begin(struct sh_nic *nic, bool is_peek) SH_LOCKED
 	task = calloc(1, sizeof(*task));
 	if (!task)
 		return;
-	task->job = (struct sh_job){ .fn = job_run, .done = job_done, .patient = true };
-	task->nic = nic;
-	task->device = nic->ctx ? nic->ctx->cmd_fd : -1;
+	task->reading.read = files_read;
+	task->reading.told = files_told;
 	task->peek = is_peek;
-	memcpy(task->name, nic->name, sizeof(task->name));
 	if (!is_peek)
 		sh_slow_ask(nic, &task->slow);
-	sh_job_begin(&nic->busy);
-	of(nic)->reading = !sh_worker_submit(nic->worker, &task->job);
-	if (of(nic)->reading)
-		return;
-	sh_job_end(&nic->busy);
-	free(task);
+	sh_reading_begin(&task->reading, nic, &of(nic)->reading);
 }
 
 /*

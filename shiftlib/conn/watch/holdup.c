@@ -2,10 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "shiftlib/base/util.h"
-#include "shiftlib/base/worker.h"
 #include "shiftlib/conn/watch/holdup.h"
 #include "shiftlib/nic/counters.h"
-#include "shiftlib/nic/nic.h"
+#include "shiftlib/nic/reading.h"
 
 #define HOLDUP_NAP_NS (SH_NS_PER_S / 5) /* least time between two readings */
 #define HOLDUP_WINDOW_NS                                                                           \
@@ -20,11 +19,8 @@ static struct holdup_nic {
 	unsigned held; /* kinds that the last window had */
 } holdups[SH_MAX_NICS];
 
-struct holdup_job {
-	struct sh_job job;
-	struct sh_nic *nic;
-	uint32_t incarnation;
-	char name[sizeof(((struct sh_nic *)0)->name)];
+struct holdup_reading {
+	struct sh_reading reading; /* first */
 	struct sh_counters_held counts;
 	bool some;
 };
@@ -53,12 +49,12 @@ static unsigned holdup_compare(const struct sh_counters_held *base,
 	return kinds;
 }
 
-static void holdup_note(struct holdup_nic *own, const struct holdup_job *task, uint64_t now)
+static void holdup_note(struct holdup_nic *own, const struct holdup_reading *task, uint64_t now)
 {
 	bool fresh = own->base_at && now - own->read_at < HOLDUP_OLD_NS;
 
-	if (own->incarnation != task->incarnation || !fresh) {
-		own->incarnation = task->incarnation;
+	if (own->incarnation != task->reading.incarnation || !fresh) {
+		own->incarnation = task->reading.incarnation;
 		own->told_at = 0;
 		holdup_begin_window(own, &task->counts, now);
 	} else if (now - own->base_at >= HOLDUP_WINDOW_NS) {
@@ -70,31 +66,22 @@ static void holdup_note(struct holdup_nic *own, const struct holdup_job *task, u
 	own->read_at = now;
 }
 
-static void holdup_run(struct sh_job *job)
+static void holdup_read(struct sh_reading *reading)
 {
-	struct holdup_job *task = (struct holdup_job *)job;
+	struct holdup_reading *task = (struct holdup_reading *)reading;
 
-	task->some = sh_counters_read_held("/sys", task->name, &task->counts);
+	task->some = sh_counters_read_held("/sys", reading->name, &task->counts);
 }
 
-static void holdup_done(struct sh_job *job)
+static void holdup_told(struct sh_reading *reading) SH_LOCKED
 {
-	struct holdup_job *task = (struct holdup_job *)job;
-	struct sh_nic *nic = task->nic;
-
-	sh_job_lock();
-	holdup_of(nic)->reading = false;
-	if (!job->canceled && !sh.stopping)
-		holdup_note(holdup_of(nic), task, sh_now_ns());
-	sh_job_end(&nic->busy);
-	sh_job_unlock();
-	free(task);
+	holdup_note(holdup_of(reading->nic), (struct holdup_reading *)reading, sh_now_ns());
 }
 
 void sh_holdup_ask(struct sh_nic *nic, uint64_t now)
 {
 	struct holdup_nic *own = holdup_of(nic);
-	struct holdup_job *task;
+	struct holdup_reading *task;
 
 	/* each counter of a sick NIC would wait for it, and its worker with them */
 	if (own->reading || nic->state != SH_NIC_OPEN || nic->sick ||
@@ -103,16 +90,9 @@ void sh_holdup_ask(struct sh_nic *nic, uint64_t now)
 	task = calloc(1, sizeof(*task));
 	if (!task)
 		return;
-	task->job = (struct sh_job){ .fn = holdup_run, .done = holdup_done, .patient = true };
-	task->nic = nic;
-	task->incarnation = nic->incarnation;
-	memcpy(task->name, nic->name, sizeof(task->name));
-	sh_job_begin(&nic->busy);
-	own->reading = !sh_worker_submit(nic->worker, &task->job);
-	if (own->reading)
-		return;
-	sh_job_end(&nic->busy);
-	free(task);
+	task->reading.read = holdup_read;
+	task->reading.told = holdup_told;
+	sh_reading_begin(&task->reading, nic, &own->reading);
 }
 
 bool sh_holdup_told(const struct sh_nic *nic, uint64_t now, unsigned *kinds)

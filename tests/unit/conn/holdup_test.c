@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "shiftlib/base/apart.h"
 #include "shiftlib/base/lock.h"
 #include "shiftlib/base/worker.h"
 #include "shiftlib/conn/watch/holdup.h"
@@ -20,12 +21,13 @@
 
 #define MS 1000000ull
 
+static struct ibv_context context = { .cmd_fd = 7 };
 static struct sh_nic nic;
 static struct sh_counters_held counts;
 static bool some;
 static struct sh_job *submitted;
 static uint64_t now;
-static int readings;
+static int readings, apart_of;
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *out);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *out)
@@ -43,6 +45,7 @@ bool __wrap_sh_counters_read_held(const char *sysfs, const char *device,
 {
 	(void)sysfs;
 	assert_string_equal(device, "mlx5_0");
+	assert_int_equal(apart_of, context.cmd_fd); /* a thread would wait for a NIC that hangs */
 	readings++;
 	*out = counts;
 	return some;
@@ -55,6 +58,14 @@ int __wrap_sh_worker_submit(struct sh_worker *worker, struct sh_job *job)
 	assert_null(submitted);
 	submitted = job;
 	return 0;
+}
+
+void __wrap_sh_apart(int device, void (*fn)(void *arg), void *arg);
+void __wrap_sh_apart(int device, void (*fn)(void *arg), void *arg)
+{
+	apart_of = device;
+	fn(arg);
+	apart_of = 0;
 }
 
 static void run(void)
@@ -105,7 +116,9 @@ static int begin(void **state)
 {
 	(void)state;
 	sh_holdups_module.reset();
-	nic = (struct sh_nic){ .name = "mlx5_0", .state = SH_NIC_OPEN, .incarnation = 1 };
+	nic = (struct sh_nic){
+		.name = "mlx5_0", .ctx = &context, .state = SH_NIC_OPEN, .incarnation = 1
+	};
 	counts = (struct sh_counters_held){ .has_waits = true, .has_rnr_naks = true };
 	some = true;
 	readings = 0;
