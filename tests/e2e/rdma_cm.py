@@ -45,14 +45,10 @@ TOOLS = {
 }
 
 
-def listens(lab, program):
-    return [x for x in lab.status()["listeners"] if x["pid"] == program.pid]
-
-
 def tool(lab, name, at=A, client_on="h1", trials=5):
     server, client = (text.format(A=at, port=PORT).split() for text in TOOLS[name])
     s = lab.start("h0", server)
-    wait_for(f"listening of {name}", lambda: listens(lab, s) or not s.running(), SLOW_S)
+    wait_for(f"listening of {name}", lambda: lab.listeners(s) or not s.running(), SLOW_S)
     c = lab.start(client_on, client)
     c.wait(SLOW_S)
     if trials > 1 and rejected(c):

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 
-from shiftlab.lab import SKIPPED, Lab, Shift, Stuck, free_port
+from shiftlab.lab import SKIPPED, Lab, Shift, Stuck, free_port, wait_for
 from shiftlab.pyverbs import WAYS, Batch, how_it_died
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -172,16 +172,12 @@ class Crates:
 
     @staticmethod
     def by_rdma_cm(lab, argv, client, shift):
-        """The server listens in rdma_cm, where nobody sees it: the client asks again until it is there."""
         server = lab.start("h0", argv, shift=shift)
+        wait_for("listening of the server", lambda: lab.listeners(server) or not server.running(), 60)
         argv = [argv[0], *(word for word in argv[1:] if word in ("-q", "-p") or word.isdigit()), *client]
-        for _ in range(20):
-            tried = lab.run("h1", argv, timeout=60, shift=shift)
-            if not tried.process.returncode or not server.running():
-                break
-            time.sleep(0.5)
+        done = lab.run("h1", argv, timeout=60, shift=shift)
         server.wait(60)
-        return server, tried
+        return server, done
 
     def run_examples(self, batch, crate, way):
         for name in EXAMPLES[crate]:

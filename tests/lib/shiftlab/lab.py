@@ -353,6 +353,10 @@ class Lab:
         return [q for p in status["processes"] if of is None or p["pid"] in pids for q in p.get("qps", [])
                 if q["type"] == "RC" and q["why"] != "not connected yet"]
 
+    def listeners(self, program):
+        """What a program listens for by rdma_cm."""
+        return [x for x in self.status()["listeners"] if x["pid"] == program.pid]
+
     def run_dir(self, host):
         return os.path.join(self.folder, "run-" + host)
 
