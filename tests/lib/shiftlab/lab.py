@@ -259,6 +259,9 @@ class Lab:
         self.folder = tempfile.mkdtemp(prefix="shift-lab-")
         self.conf = os.path.join(self.folder, "shift.conf")     # instead of this machine's own
         open(self.conf, "x", encoding="ascii").close()
+        self.known_races = os.path.join(self.folder, "known-races")     # of libraries underneath
+        with open(self.known_races, "x", encoding="ascii") as f:
+            f.write(KNOWN_RACES)
         self.fabric = "lab-" + os.path.basename(self.folder)[len("shift-lab-"):]
         self.kv = os.environ.get("SHIFT_KV") or "lmdb:" + os.path.join(self.folder, "kv")
         self.keep = keep
@@ -303,12 +306,9 @@ class Lab:
 
     def sanitizer_env(self):
         """Programs end as they are, with what libraries hold: leaks are leaks.py's matter."""
-        known = os.path.join(self.folder, "known-races")
-        with open(known, "w", encoding="ascii") as f:
-            f.write(KNOWN_RACES)
         # a cancelled thread's stack is not cleaned, and ASan trips over itself on the way out
         return {"ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0:use_sigaltstack=0",
-                "TSAN_OPTIONS": "exitcode=66:report_signal_unsafe=0:suppressions=" + known}
+                "TSAN_OPTIONS": "exitcode=66:report_signal_unsafe=0:suppressions=" + self.known_races}
 
     def complaints(self):
         """What a sanitizer, a software NIC or SHIFT's own checks said of the programs; None."""
