@@ -169,12 +169,17 @@ static bool intro_core_knows(const struct sh_qp *qp)
 	return qp->core.peer.introduced && qp->intro.introduced_to == qp->peer->instance;
 }
 
-/* The core is told once both ends know each other and there is a way for a standby. */
+/*
+ * The core is told once both ends know each other and there is a way for a standby. That its peer
+ * is another one than an old entry named, it is told before it hears a word of that peer: behind
+ * that it would not change its leader any more.
+ */
 static void intro_ready(struct sh_qp *qp) SH_LOCKED
 {
 	struct sc_event event = { .type = SC_EV_INTRODUCED };
 
-	if (sh_conn_hands_off(qp) || !qp->peer || intro_core_knows(qp) || !intro_any_route(qp))
+	if (sh_conn_hands_off(qp) || !qp->peer || intro_core_knows(qp) ||
+	    (!qp->core.peer.introduced && !intro_any_route(qp)))
 		return;
 	qp->intro.introduced_to = qp->peer->instance;
 	event.leader = intro_leads(qp);
