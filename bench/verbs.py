@@ -44,12 +44,12 @@ def dumped(folder):
     return found
 
 
-def say_and_wait(lab, client, phase, timeout):
+def say_and_wait(client, phase, timeout):
     client.say(phase)
     wait_for("end of " + phase, lambda: f"DONE {phase}\n" in client.out() or not client.running(),
              timeout)
     if not client.running():
-        raise RuntimeError(client.tail() + lab.shift_logs())
+        raise RuntimeError(f"{client.name} ended with {client.process.returncode}")
 
 
 def all_qps(lab, host):
@@ -76,8 +76,7 @@ def fall_back(lab):
 def still_default(lab):
     """Nothing has moved while the first phase was measured, not even there and back."""
     if " moved from " in lab.shift_logs():
-        raise RuntimeError("a connection moved while SHIFT in Default was measured\n" +
-                           lab.shift_logs())
+        raise RuntimeError("a connection moved while SHIFT in Default was measured")
 
 
 def run(args, engine, copying, phases, valgrind):
@@ -106,7 +105,7 @@ def run(args, engine, copying, phases, valgrind):
             if i:
                 still_default(lab)
                 fall_back(lab)
-            say_and_wait(lab, client, phase, 600)
+            say_and_wait(client, phase, 600)
         client.say("end")
         for p in ends:
             if p.wait(60):

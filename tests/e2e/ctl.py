@@ -168,21 +168,12 @@ class Ctl:
                 answer += more
 
 
-class ToldLab(Lab):
-    """What its programs and SHIFT said is told when a test fails."""
-
-    def __exit__(self, kind, *rest):
-        if kind:
-            print("".join(p.tail() for p in self.programs) + self.shift_logs(), flush=True)
-        super().__exit__(kind, *rest)
-
-
 class Tests:
     def __init__(self, build):
         self.build = build
 
     def lab(self, **kw):
-        return ToldLab(self.build, **kw)
+        return Lab(self.build, **kw)
 
     def status(self):
         with self.lab() as lab:

@@ -9,8 +9,8 @@ import subprocess
 import sys
 import time
 
-from ctl import QPS, Ctl, ToldLab, Traffic, methods_main, must
-from shiftlab.lab import Shift, free_port, wait_for
+from ctl import QPS, Ctl, Traffic, methods_main, must
+from shiftlab.lab import Lab, Shift, free_port, wait_for
 from shiftlab.perftest import LONG_S
 from shiftlab.redis import Redis
 
@@ -56,7 +56,7 @@ class Tests:
 
     def fault(self):
         """A dead port is one event of the NIC and one of its connections, at both ends."""
-        with ToldLab(self.build) as lab:
+        with Lab(self.build) as lab:
             traffic = Traffic(lab, qps=MANY).protected()
             here, there = Events(lab, "h0"), Events(lab, "h1")
             for up in here.of_all("protected", MANY):
@@ -94,7 +94,7 @@ class Tests:
 
     def degraded(self):
         """As long as connections are away, and how much of the bandwidth they have left: a backup that is shared."""
-        with ToldLab(self.build) as lab:
+        with Lab(self.build) as lab:
             traffic = Traffic(lab, qps=MANY).protected()
             ctl = Events(lab, "h0")
             before = ctl.processes()[0]
@@ -119,7 +119,7 @@ class Tests:
 
     def degraded_by_less(self):
         """Spread over three NICs; a second fault leaves less, since the same time."""
-        with ToldLab(self.build, nics=4) as lab:
+        with Lab(self.build, nics=4) as lab:
             traffic = Traffic(lab, qps=6, backup="spread").protected()
             events = Events(lab, "h0")
 
@@ -139,7 +139,7 @@ class Tests:
 
     def silence(self):
         """A switch that dies raises no event: the first heartbeat without an answer is the sign."""
-        with ToldLab(self.build) as lab:
+        with Lab(self.build) as lab:
             traffic = Traffic(lab).protected()
             lab.fault("switch-down", "rail0")
             there = Events(lab, "h1")
@@ -155,7 +155,7 @@ class Tests:
 
     def orders(self):
         """Drained and used again: in order, nothing is sent again."""
-        with ToldLab(self.build) as lab:
+        with Lab(self.build) as lab:
             traffic = Traffic(lab).protected()
             events = Events(lab, "h0")
             events("drain", "mlx5_0")
@@ -171,7 +171,7 @@ class Tests:
 
     def nowhere(self):
         """No NIC is left: which connections, why, and how much is of unknown fate."""
-        with ToldLab(self.build) as lab:
+        with Lab(self.build) as lab:
             traffic = Traffic(lab)
             traffic.protected()
             there = Events(lab, "h1")
@@ -185,7 +185,7 @@ class Tests:
 
     def follow(self):
         """Who looks sees programs that come later, and is not held up by one that stands still."""
-        with ToldLab(self.build) as lab:
+        with Lab(self.build) as lab:
             events = Events(lab, "h0")
             out = os.path.join(lab.folder, "followed")
             with open(out, "wb") as f:
@@ -214,7 +214,7 @@ class Tests:
 
     def kv(self):
         """The store is away when the program starts, and comes."""
-        with ToldLab(self.build) as lab:
+        with Lab(self.build) as lab:
             redis = Redis(lab)
             shift = Shift(log="info", kv=redis.url, kv_timeout_ms=200)
             argv = ["ib_write_bw", "-d", "mlx5_0", "-x", "0", "-F", "-D", str(LONG_S), "-p",
@@ -233,7 +233,7 @@ class Tests:
             client.process.kill()
 
     def usage(self):
-        with ToldLab(self.build) as lab:
+        with Lab(self.build) as lab:
             events = Events(lab, "h0")
             for args in (["a", "b"], ["--bogus"], ["--pid", "0"], ["--pid", "x"], ["--since", "x"],
                          ["--since", "-1"], ["--since", "5y"], ["--since", "5mm"], ["--since", ""],

@@ -286,7 +286,9 @@ class Lab:
             raise
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind, *_):
+        if kind and issubclass(kind, Exception):
+            self.tell()
         for p in self.programs:
             p.end()
         if self.created:
@@ -315,6 +317,10 @@ class Lab:
         said = [(p.name, p.err() + self.shift_log(p)) for p in self.programs]
         return "".join(f"complaint about {name}:\n{err[:8000]}" for name, err in said
                        if any(word in err for word in COMPLAINTS)) or None
+
+    def tell(self):
+        """Prints what the programs and SHIFT in them said, for who looks for the cause of a failure."""
+        print("".join(p.tail() for p in self.programs) + self.shift_logs() + (self.complaints() or ""), flush=True)
 
     def ctl(self, *args, check=True):
         argv = [os.path.join(self.out, "bin", "simnicctl")] + [str(a) for a in args]
@@ -512,14 +518,9 @@ def run_case(build, name, case, **fabric):
     began = time.monotonic()
     try:
         with Lab(build, **fabric) as lab:
-            try:
-                case(lab)
-                if lab.complaints():
-                    raise RuntimeError("a sanitizer, a software NIC or SHIFT itself complained")
-            except Exception:
-                print("".join(p.tail() for p in lab.programs) + lab.shift_logs() +
-                      (lab.complaints() or ""))
-                raise
+            case(lab)
+            if lab.complaints():
+                raise RuntimeError("a sanitizer, a software NIC or SHIFT itself complained")
     except Exception as e:
         print(f"FAILED {name}: {e}", flush=True)
         return False
