@@ -27,15 +27,18 @@ class Scene:
     def __init__(self, lab):
         self.lab = lab
         self.ends = []
-        for name, client in (("job", Shift(run_dir=lab.run_dir("h1"))), ("alone", None)):
+        for name, client in (("job", self.shift("h1")), ("alone", None)):
             self.ends += self.start(name, client)
         wait_for("protected connections", lambda: all(
             lab.protected(p) >= QPS for p in self.ends[:2]), 60)
 
+    def shift(self, host):
+        return Shift(log="info", run_dir=self.lab.run_dir(host))
+
     def start(self, name, client):
         argv = ["ib_write_bw", "-d", "mlx5_0", "-x", "0", "-F", "-D", str(LONG_S), "-q", str(QPS), "-p", str(free_port()),
                 "-w", "20"]
-        server = self.lab.start("h0", argv, name + "-server", Shift(run_dir=self.lab.run_dir("h0")))
+        server = self.lab.start("h0", argv, name + "-server", self.shift("h0"))
         server.await_listening()
         return server, self.lab.start("h1", argv + ["127.0.0.1"], name + "-client", client)
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """The panels of Grafana's dashboard, drawn from what bench/dashboard.py has asked Prometheus for. Used by draw_figures.py."""
+import math
+
 import matplotlib.pyplot as plt
 
 COLUMNS = 24            # of Grafana's grid
@@ -7,6 +9,8 @@ WIDTH, ROW = 7.2, 0.17  # inches: of the picture, and of a row of the grid
 FOOT = 0.42             # inches under the panels
 SMALL = 5.5             # points
 ROWS_SHOWN = 7          # of a table
+GAP_S = 1.5             # between points of a line: farther apart, there was none, as Grafana shows it
+LEGEND = 1.4            # height of a panel over its highest value: the legend is there
 PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1, ""), (1e-3, "m"), (1e-6, "µ"))
 UNITS = {"s": "s", "bytes": "B", "ops": "/s"}
 
@@ -34,17 +38,26 @@ def draw_stat(axes, panel, look):
               color=look.shift)
 
 
+def whole(points):
+    """The points, with one of no value where some are missing."""
+    for before, point in zip([points[0], *points], points):
+        if point[0] - before[0] > GAP_S:
+            yield (before[0] + point[0]) / 2, math.nan
+        yield point
+
+
 def draw_lines(axes, panel, look, times):
     stacked = panel["style"].get("stacking", {}).get("mode") == "normal"
     bars = panel["style"].get("drawStyle") == "bars"
     floor = {}
     for i, series in enumerate(panel["series"]):
         color = palette(look)[i % len(palette(look))]
-        x = [at for at, _ in series["points"]]
+        points = list(whole(series["points"]))
+        x = [at for at, _ in points]
         low = [floor.get(round(at), 0) if stacked else 0 for at in x]
-        high = [base + value for base, (_, value) in zip(low, series["points"])]
+        high = [base + value for base, (_, value) in zip(low, points)]
         if stacked:
-            floor.update({round(at): top for at, top in zip(x, high)})
+            floor.update({round(at): top for at, top in zip(x, high) if not math.isnan(top)})
         if bars:
             axes.bar(x, [top - base for top, base in zip(high, low)], bottom=low, width=1, color=color, label=series["legend"])
         else:
@@ -54,12 +67,12 @@ def draw_lines(axes, panel, look, times):
         if name != "end":
             axes.axvline(at, color=look.fault, linewidth=0.5, linestyle=":")
     axes.set_xlim(0, times["end"])
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, axes.get_ylim()[1] * LEGEND)
     axes.tick_params(labelsize=SMALL, length=2, pad=1)
     axes.yaxis.set_major_formatter(lambda value, _: scaled(value, panel["unit"]))
     axes.yaxis.set_major_locator(plt.MaxNLocator(3))
-    axes.legend(fontsize=SMALL, loc="upper left", bbox_to_anchor=(0, 1.06), ncol=2, handlelength=1, borderaxespad=0,
-                columnspacing=0.8, labelspacing=0.2)
+    axes.legend(fontsize=SMALL, loc="upper left", ncol=3, handlelength=1, borderaxespad=0.2, borderpad=0.2, columnspacing=0.8,
+                labelspacing=0.2)
 
 
 def cells(series):
