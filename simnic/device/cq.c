@@ -133,9 +133,31 @@ static uint8_t cq_put_data(const struct sn_cq *cq, uint8_t *entry, struct mlx5_c
 	return MLX5_INLINE_SCATTER_32;
 }
 
+/*
+ * The vendor's own number of an error, as logs of ConnectX tell it beside the status. Those of the
+ * others were not found in any log; 0.
+ */
+static uint8_t cq_vendor_error(uint8_t syndrome)
+{
+	switch (syndrome) {
+	case MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR: return 0x69;
+	case MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR: return 0x68;
+	case MLX5_CQE_SYNDROME_LOCAL_PROT_ERR: return 0x51;
+	case MLX5_CQE_SYNDROME_WR_FLUSH_ERR: return 0xf9;
+	case MLX5_CQE_SYNDROME_REMOTE_INVAL_REQ_ERR: return 0x8a;
+	case MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR: return 0x88;
+	case MLX5_CQE_SYNDROME_REMOTE_OP_ERR: return 0x89;
+	case MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR: return 0x81;
+	case MLX5_CQE_SYNDROME_RNR_RETRY_EXC_ERR: return 0x87;
+	default: return 0;
+	}
+}
+
 void sn_cq_push(struct sn_cq *cq, struct mlx5_cqe64 *cqe, const void *data, uint32_t data_len,
 		bool solicited)
 {
+	bool error = (cqe->op_own >> 4) >= MLX5_CQE_REQ_ERR;
+	struct mlx5_err_cqe *failed = (struct mlx5_err_cqe *)cqe;
 	uint8_t *entry = cq_entry(cq, cq->pi);
 	struct mlx5_cqe64 *slot = (void *)(entry + cq->attr.cqe_size - sizeof(*slot));
 	uint8_t format;
@@ -145,7 +167,9 @@ void sn_cq_push(struct sn_cq *cq, struct mlx5_cqe64 *cqe, const void *data, uint
 	if (cq->overrun)
 		return;
 	sn_posted_push_completion(cq->dev, cqe);
-	if (!cqe->timestamp)
+	if (error && !failed->vendor_err_synd)
+		failed->vendor_err_synd = cq_vendor_error(failed->syndrome);
+	if (!error && !cqe->timestamp) /* an error has its syndrome there */
 		cqe->timestamp = htobe64(sn_dev_clock_tick(cq->dev));
 	format = cq_put_data(cq, entry, cqe, data, data_len);
 	if (sn_nic_quirk(cq->dev->nic, SN_QUIRK_SCATTER_SILENT))
@@ -158,7 +182,7 @@ void sn_cq_push(struct sn_cq *cq, struct mlx5_cqe64 *cqe, const void *data, uint
 			 (uint8_t)(cqe->op_own | format | (solicited ? 2 : 0) | cq_owner_bit(cq)),
 			 __ATOMIC_RELEASE);
 	cq->pi++;
-	if (solicited || (cqe->op_own >> 4) >= MLX5_CQE_REQ_ERR)
+	if (solicited || error)
 		cq->sol_pi = cq->pi;
 	cq_check_armed(cq);
 }
