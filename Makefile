@@ -226,7 +226,7 @@ fuzz: build
 # Status 77: skipped, with the reason printed.
 programs: build
 	@-./scripts/install-programs.sh $(B)
-	@for t in mpi training torch_rpc mooncake_engine nixl_agent programs return; do \
+	@for t in mpi training torch_rpc mooncake_engine nixl_agent programs return stock_says; do \
 		python3 tests/e2e/$$t.py --build $(B) || [ $$? -eq 77 ] || failed=1; \
 	done; \
 	for way in none path preload both; do \
