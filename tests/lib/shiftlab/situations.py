@@ -461,14 +461,21 @@ def overrun(lab):
     ends.said(ends.client, "OVERRAN")
 
 
+def taken(lab):
+    """Messages of connections that the NIC there has taken."""
+    return lab.nic(0)["rc_rx_messages"]
+
+
 @situation("a cable is pulled while an atomic is under way: nobody may say whether it ran", ask=process, alert=("h0", "h1"),
            h1={"log": r"failed", "events": r"failed.*atomic", "metrics": r'failed_connections_total\{.*cause="atomic".*\} 1',
                "why": r"atomic", "do": r"restart the job from its checkpoint"}, h0={"log": "failed", "do": "host|restart"})
 def atomic(lab):
     ends = start(lab)
+    before = taken(lab)
     lab.fault("lose-tx", "h0/mlx5_0")
     ends.client.say("add")
     ends.said(ends.client, "POSTED")
+    wait_for("the atomic, whose answer is lost,", lambda: taken(lab) > before, 20)
     lab.fault("cable-down", "h0/mlx5_0")
 
 
