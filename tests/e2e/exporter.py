@@ -14,7 +14,7 @@ import sys
 import threading
 
 from shiftlab.dashboard import DASHBOARD, expressions
-from shiftlab.lab import SKIPPED, Shift, free_port, run_case, wait_for
+from shiftlab.lab import SKIPPED, Shift, Stuck, free_port, run_case, wait_for
 from shiftlab.perftest import LONG_S, end
 from shiftlab.prometheus import Prometheus, tool
 
@@ -134,7 +134,7 @@ class Host:
 
     def told(self, kind):
         """Of all connections, at both ends, whether in one event or not."""
-        return all(sum(map(int, re.findall(rf"event \d+: {kind} .*?, (\d+) connections", self.lab.shift_log(p))))
+        return all(sum(map(int, re.findall(rf"event \d+: {kind} .*?, (\d+) connections?", self.lab.shift_log(p))))
                    >= QPS for p in self.ends)
 
     def end(self):
@@ -304,6 +304,20 @@ def case_http(lab, build):
     exporter.end()
 
 
+def await_panels(prometheus, panels):
+    """Until each of the dashboard shows something: at times a scrape takes too long."""
+    empty = []
+
+    def all_show():
+        empty[:] = [title for title, expression in panels if not prometheus.query(expression)]
+        return not empty
+
+    try:
+        wait_for("each panel", all_show, 60, 0.2)
+    except Stuck:
+        raise RuntimeError("nothing is shown by: " + ", ".join(empty)) from None
+
+
 def case_prometheus(lab, build):
     host = Host(lab)
     exporter = Exporter(lab, build, host.folder)
@@ -320,8 +334,7 @@ def case_prometheus(lab, build):
         "histogram_quantile(0.99, sum by (le) (rate(shift_switch_seconds_bucket[5m])))") > [0], 30, 0.2)
     with open(DASHBOARD, encoding="utf-8") as f:
         panels = expressions(json.load(f))
-    wait_for("each panel of the dashboard to show something",   # at times a scrape takes too long
-             lambda: all(prometheus.query(expression) for _, expression in panels), 60, 0.2)
+    await_panels(prometheus, panels)
     lab.ctl("heal", "h1/mlx5_0")
     wait_for("return", lambda: host.told("return"), 60)
     host.end()
