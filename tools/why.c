@@ -21,6 +21,7 @@ struct why {
 	const char *nic; /* NULL: it is a number */
 	long number;	 /* of a process or a queue pair */
 	bool hex;	 /* of a queue pair only */
+	bool silent;	 /* a process does not answer */
 	unsigned stories;
 	unsigned troubles; /* most stories of what is not well; 0: it was named */
 	struct why_todo todo;
@@ -235,21 +236,28 @@ static void why_stays(struct why *why, const json_t *status, const json_t *nic)
 	why_todo_stays(&why->todo, reason);
 }
 
+static bool why_gray_is_well(const char *gray)
+{
+	return !strcmp(gray, "healthy") || !strcmp(gray, "off");
+}
+
 static void why_nic(const json_t *nic)
 {
 	static const char *const flags[] = { "port_down", "silent", "sick", "fatal", "drained" };
 	static const char *const words[] = { "its port is down", "no peer answers over it",
 					     "it hangs", "it is dead", "it is drained" };
-	bool first = true, well = !strcmp(ctl_text(nic, "state"), "open");
+	const char *state = ctl_text(nic, "state"), *gray = ctl_text(nic, "gray");
+	bool first = true, open = !strcmp(state, "open");
 
-	printf("  Now %s is %s", ctl_text(nic, "name"), ctl_text(nic, "state"));
+	printf("  Now %s: ", ctl_text(nic, "name"));
 	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
 		if (ctl_true(nic, flags[i])) {
-			printf("%s %s", first ? ":" : ",", words[i]);
+			printf("%s%s", first ? "" : ", ", words[i]);
 			first = false;
 		}
-	printf("%s%s%s.\n", first && well ? ", and well" : "", *ctl_text(nic, "why") ? ": " : "",
-	       ctl_text(nic, "why"));
+	if (first)
+		fputs(!open ? state : why_gray_is_well(gray) ? "well" : gray, stdout);
+	printf("%s%s.\n", *ctl_text(nic, "why") ? ": " : "", ctl_text(nic, "why"));
 }
 
 /* NICs that cannot be used, or left. */
@@ -432,8 +440,10 @@ static void why_ask(struct why *why, const struct ctl_process *process)
 	rc = ctl_ask(process, &here, &status, err, "status");
 	if (!rc)
 		rc = ctl_ask(process, &here, &events, err, "events 0");
-	if (rc && rc != -ESRCH)
+	if (rc && rc != -ESRCH) {
 		ctl_say("process %d: %s", (int)process->pid, err);
+		why->silent = true;
+	}
 	if (!rc) {
 		json_object_set_new(status, "pid_here", json_integer(here));
 		why_tell(why, status, events);
@@ -484,7 +494,9 @@ int cmd_why(int argc, char **argv)
 	for (unsigned i = 0; i < processes.n; i++)
 		why_ask(&why, &processes.all[i]);
 	ctl_processes_free(&processes);
-	if (!why.stories)
+	if (!why.stories && why.silent)
+		ctl_say("no program that answers has \"%s\"", argv[argc - 1]);
+	else if (!why.stories)
 		ctl_say("no program with SHIFT has \"%s\"", argv[argc - 1]);
 	return why.stories ? CTL_OK : CTL_NOT_ALL;
 }

@@ -72,9 +72,23 @@ static void todo_open(struct why_todo *todo, const struct why_kind *kind, const 
 	if (!*open->todo)
 		return;
 	open->group = kind->group;
+	open->qps = ctl_int(event, "qps");
 	open->peer = kind->group == WHY_MOVE && strstr(open->todo, "shiftctl why");
 	snprintf(open->nic, sizeof(open->nic), "%s", ctl_text(event, "from"));
 	todo->n++;
+}
+
+/* Connections that stood still on a NIC have left it. */
+static void todo_leave(struct why_todo *todo, const json_t *event)
+{
+	const char *nic = ctl_text(event, "from");
+
+	for (unsigned i = 0; i < todo->n; i++)
+		if (todo->open[i].group == WHY_STALL && !strcmp(todo->open[i].nic, nic) &&
+		    todo->open[i].qps <= ctl_int(event, "qps")) {
+			todo_close(todo, WHY_STALL, nic);
+			return;
+		}
 }
 
 void why_todo_event(struct why_todo *todo, const struct why_kind *kind, const json_t *event)
@@ -88,8 +102,11 @@ void why_todo_event(struct why_todo *todo, const struct why_kind *kind, const js
 		todo->drained = kind->opens;
 	if (kind->group == WHY_LOST) /* it waits no more */
 		todo_close(todo, WHY_STALL, nic);
-	if (kind->group == WHY_MOVE) /* it is on that NIC again */
+	if (kind->group ==
+	    WHY_MOVE) { /* it is on that NIC again, and stands still on the other no more */
 		todo_close(todo, WHY_MOVE, ctl_text(event, "to"));
+		todo_leave(todo, event);
+	}
 	if (kind->opens)
 		todo_open(todo, kind, event);
 	else if (kind->group != WHY_MOVE)

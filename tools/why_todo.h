@@ -15,6 +15,7 @@ struct why_open {
 	char nic[64];
 	char todo[240];
 	bool peer; /* all that is known is that the other end moved */
+	json_int_t qps;
 };
 
 struct why_todo {

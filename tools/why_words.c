@@ -49,8 +49,7 @@ static const struct why_cause causes[] = {
 	  "check the key-value store: its address (SHIFT_KV), server, password and the way to it" },
 	{ "application", "the error is a program's own", "no NIC is at fault: see the program" },
 	{ "peer-application", "the error is a program's own, met at the other end",
-	  "no NIC is at fault: see this program first, whose request the other end refused, then "
-	  "that one" },
+	  "no NIC is at fault: " OTHER_HOST ", whose program met the error" },
 	{ "packet-loss", "packets are lost or damaged", "check cable and transceiver" },
 	{ "slow-link", "the link of its port carries less than it can",
 	  "check cable, transceiver and the speed of the switch port" },

@@ -7,8 +7,8 @@
 #define FEW_FILES     512
 #define FEW_ADDRESSES (16ull << 30)
 
-const char sh_few_files_why[] = "the process may have fewer than 512 file descriptors (ulimit -n), "
-				"and SHIFT none beside them (ulimit -Hn)";
+const char sh_few_files_why[] = "its limit of file descriptors is below 512 (ulimit -n): they are "
+				"the program's, and none are beside them (ulimit -Hn)";
 const char sh_few_addresses_why[] =
 	"the process may have less than 16 GiB of address space (ulimit -v)";
 

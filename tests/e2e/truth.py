@@ -254,7 +254,7 @@ def why(lab):
         must("the connection's story", part in story, story)
     story = lab.shiftctl("h0", "why", "mlx5_0")
     must("the NIC's", "2 connections left mlx5_0" in story and
-         "Now mlx5_0 is open: its port is down" in story, story)
+         "Now mlx5_0: its port is down" in story, story)
     story = lab.shiftctl("h0", "why", str(ends.server.pid))
     must("the process's", "Now 0 of 2 queue pairs are protected" in story, story)
     story = lab.shiftctl("h1", "why", "mlx5_0")

@@ -205,8 +205,8 @@ static void intro_say_kv(const char *error, int ret) SH_LOCKED
 		sh_intros.said = true;
 		sh_event_kv(true);
 		sh_log(SH_LOG_WARN,
-		       "the KV cannot be used: %s; the job runs without protection until "
-		       "it can",
+		       "the KV cannot be used: %s; connections that are protected stay so, "
+		       "new ones are not until it can",
 		       *error ? error : strerror(-ret));
 	} else if (!ret && sh_intros.said) {
 		sh_intros.said = false;

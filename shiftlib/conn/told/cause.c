@@ -21,7 +21,11 @@ enum sh_event_cause sh_cause_of_peer(const struct sh_nic *nic)
 {
 	if (nic->fatal)
 		return SH_CAUSE_FATAL;
-	return nic->port_down || nic->link_lost ? cause_of_port(nic) : SH_CAUSE_PEER;
+	if (nic->port_down || nic->link_lost)
+		return cause_of_port(nic);
+	if (nic->sick)
+		return SH_CAUSE_HANG;
+	return nic->drained ? SH_CAUSE_DRAIN : SH_CAUSE_PEER;
 }
 
 enum sh_event_cause sh_cause_of(const struct sh_qp *qp, enum sc_reason reason)

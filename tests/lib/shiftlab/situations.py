@@ -553,7 +553,7 @@ def regions(lab):
 
 
 @situation("few file descriptors are left (ulimit -n)", ask=process,
-           h0={"log": r"mlx5_0 is foreign: the process may have fewer than 512 file descriptors \(ulimit -n\)"})
+           h0={"log": r"mlx5_0 is foreign: its limit of file descriptors is below 512 \(ulimit -n\)"})
 def descriptors(lab):
     unprotected(lab, before=["prlimit", "--nofile=300:300"])
 
