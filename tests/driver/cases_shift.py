@@ -175,7 +175,7 @@ def events(rig):
 def flaps(rig):
     """The port goes down and up twenty times, at drawn moments."""
     v, draw = verify(rig, rig.shift()), random.Random(rig.seed)
-    for _ in range(FLAPS):
+    for _ in range(rig.times or FLAPS):
         rig.breaks("port-down")
         settle(draw.uniform(0.1, FLAP_S))
         rig.breaks("port-up")
@@ -188,13 +188,13 @@ def flaps(rig):
 @case("shift.drawn", by_name=True)
 def drawn(rig):
     """
-    Up to thirty faults, drawn, one after the other; each ends, and all is back before the next.
+    Up to thirty faults, or as many as the lane was told, drawn, one after the other; each ends, and all is back before the next.
 
     None begins in the last part of the case's time.
     """
     until = time.monotonic() + DRAWN_PART * rig.limit
     v, draw, n = verify(rig, rig.shift(**HANGS), NO_WRITES), random.Random(rig.seed), 0
-    while n < DRAWN and (not n or time.monotonic() < until):
+    while n < (rig.times or DRAWN) and (not n or time.monotonic() < until):
         word, over = draw.choice(FAULTS)
         n += 1
         if word == "dead":
