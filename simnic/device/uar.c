@@ -304,6 +304,16 @@ static void ring_sharers(struct sn_uar *uar, uint32_t reg)
 			ring_to_record(qp);
 }
 
+/*
+ * A kernel that removes a NIC resets and destroys the queue pairs of programs that still post, and
+ * takes their doorbell pages away behind it: a NIC drops what is rung meanwhile. Where a process
+ * has its own rings, its doorbells are its own error.
+ */
+static bool taken_away(const struct sn_dev *dev, enum db_check check)
+{
+	return dev->trapped && (check == DB_NO_QP || check == DB_NOT_READY);
+}
+
 static void doorbell_act(struct sn_qp *qp, struct doorbell *db)
 {
 	enum db_check check = check_doorbell(qp, db);
@@ -315,7 +325,7 @@ static void doorbell_act(struct sn_qp *qp, struct doorbell *db)
 		blueflame_look(qp, db, shared);
 	else
 		words_clear(db->mem);
-	if (check == DB_LATE)
+	if (check == DB_LATE || taken_away(db->uar->dev, check))
 		return;
 	if (check != DB_OK)
 		sn_protocol_error(db_check_name[check], db->qpn, db->idx, qp ? qp->req.sq_rung : 0);

@@ -572,6 +572,21 @@ static void transitions_and_query(void **state)
 			 sn_bridge_qp_modify(bridge, number + 50, SN_BRIDGE_2RST, 0, NULL));
 }
 
+/* A kernel that removes a NIC takes queue pairs away, and after them their programs' doorbells. */
+static void doorbell_of_a_qp_that_was_taken_away_gets_lost(void **state)
+{
+	struct guest_request request = request_of(MLX5_OPCODE_RDMA_WRITE, 64);
+	struct guest_completion wc;
+
+	assert_int_equal(
+		0, sn_bridge_qp_modify(rig.a->bridge, rig.aqp.number, SN_BRIDGE_2RST, 0, NULL));
+	guest_post(&rig.aqp, &request);
+	assert_int_equal(0, sn_bridge_qp_destroy(rig.a->bridge, rig.aqp.number));
+	guest_post(&rig.aqp, &request);
+	nap_ms(QUICK_MS);
+	assert_false(guest_poll(&rig.acq, &wc));
+}
+
 static void objects_in_use_stay(void **state)
 {
 	assert_int_equal(-EBUSY, sn_bridge_cq_destroy(rig.a->bridge, rig.acq.number));
@@ -909,6 +924,7 @@ int main(int argc, char **argv)
 		T(port_events),
 		T(error_flushes),
 		T(transitions_and_query),
+		T(doorbell_of_a_qp_that_was_taken_away_gets_lost),
 		T(objects_in_use_stay),
 		T(resized_queue_goes_on),
 		T(shared_receives_and_their_limit),
