@@ -23,6 +23,7 @@ FLAPS, FLAP_S = 20, 2.0     # at most so long down, and up
 TIMEOUT = 18
 DRAWN, DRAWN_PART = 30, 0.75
 COMMAND_TIMEOUT_MS = 600000     # longer than any case
+STARVED_MS = 60000      # as firmware has it: longer than a busy machine may keep a guest from running
 # Faults that are drawn, with the word that ends each.
 FAULTS = (("port-down", "port-up"), ("surprise", "insert"), ("dead", "alive"), ("hang", "resume"), ("remove", "rescan"))
 
@@ -67,6 +68,12 @@ def through(rig, v, word, over):
     back = time.monotonic()
     v.moves_on()
     return f"gone within {gone - began:.1f} s, back {back - gone:.1f} s later"
+
+
+def let_commands_wait(rig, ms):
+    """The driver gives commands up after so long, from now on."""
+    rig.ask(fault=f"command-timeout={ms}")
+    rebind(rig)
 
 
 def outlives(rig, word, over=None, patterns=ALL, **settings):
@@ -140,8 +147,7 @@ def hang(rig):
 
     A command waits longer than the case may take, so a program that waits for one fails it.
     """
-    rig.ask(fault=f"command-timeout={COMMAND_TIMEOUT_MS}")
-    rebind(rig)
+    let_commands_wait(rig, COMMAND_TIMEOUT_MS)
     v = verify(rig, rig.shift(**HANGS))
     rig.breaks("hang")
     rig.until("move", lambda: left(rig), v.ends, MOVE_S, 0.3)
@@ -190,8 +196,10 @@ def drawn(rig):
     """
     Up to thirty faults, or as many as the lane was told, drawn, one after the other; each ends, and all is back before the next.
 
-    None begins in the last part of the case's time.
+    None begins in the last part of the case's time. The driver is patient: it is loaded anew by most faults, and one command
+    that it gives up then leaves the NIC without it for good.
     """
+    let_commands_wait(rig, STARVED_MS)
     until = time.monotonic() + DRAWN_PART * rig.limit
     v, draw, n = verify(rig, rig.shift(**HANGS), NO_WRITES), random.Random(rig.seed), 0
     while n < (rig.times or DRAWN) and (not n or time.monotonic() < until):
@@ -199,5 +207,7 @@ def drawn(rig):
         n += 1
         if word == "dead":
             without_grace(rig)
+        if word == "surprise":
+            rig.await_asked()
         rig.tell(f"{n}: {word}: {through(rig, v, word, over)}")
     return f"{n} faults; {finish(rig, v, 2 * n)}"

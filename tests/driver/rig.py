@@ -5,6 +5,7 @@ import os
 import re
 import struct
 import threading
+import time
 import typing
 
 from net import Net
@@ -25,6 +26,8 @@ GONE_S, SLOT_S = 90, 2  # until the kernel has taken a NIC away, and has its slo
 # What mlx5_core says where an answer of the firmware did not come, or came untold.
 LOST = ("after timeout", "Will cause a leak of a command resource", "canceled on out of queue timeout")
 BACK_S = 120    # until a NIC has its RDMA device
+# Of a kernel thread that asks the subnet administrator, whom no fabric here has: four times 2 s, with 1 s between them.
+ASKING, ASKED_S, ASKS_S = "update_ib_cpi", 4, 60
 # What an IOMMU's driver says of an access that it did not let through.
 DMA_FAULT = re.compile(r"DMAR: \[.*fault reason.*|DMAR: .*handling fault.*")
 # What the kernel may warn of; all else fails the case.
@@ -134,6 +137,33 @@ class Rig(guest_rig.Rig):
         self.await_gone()
         guest_rig.settle(slowed(SLOT_S))
         self.ask(fault="insert")
+
+    @staticmethod
+    def is_asking():
+        """The kernel waits for an answer of the subnet administrator."""
+        for path in glob.glob("/proc/[0-9]*/stack"):
+            try:
+                with open(path, encoding="ascii") as f:
+                    if ASKING in f.read():
+                        return True
+            except OSError:     # it has ended
+                pass
+        return False
+
+    def await_asked(self):
+        """
+        Until the kernel has given up asking what it asks behind each port that comes up. A card that is taken out before
+        is never removed: the question's datagram does not complete, and the removal waits for it (docs/hardware.md).
+        """
+        last = time.monotonic()
+
+        def quiet():
+            nonlocal last
+            if self.is_asking():
+                last = time.monotonic()
+            return time.monotonic() - last > ASKED_S
+
+        wait_for("end of the questions", quiet, ASKS_S, 0.1)
 
     def await_gone(self):
         wait_for("removal", lambda: not os.path.exists(self.nic.folder), GONE_S, 0.1)
