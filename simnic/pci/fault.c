@@ -72,6 +72,11 @@ static void command_timeout(struct sn_pci *pci, uint32_t number)
 	sn_iseg_set_timeouts(pci);
 }
 
+static void reset_timeout(struct sn_pci *pci, uint32_t number)
+{
+	pci->reset_timeout_ms = number;
+}
+
 static void lose_events(struct sn_pci *pci, uint32_t number)
 {
 	pci->broken.lose_events = true;
@@ -141,6 +146,7 @@ static const struct word {
 	{ "resume", NONE, resume },
 	{ "slow", WANTED, slow },
 	{ "command-timeout", WANTED, command_timeout },
+	{ "reset-timeout", WANTED, reset_timeout },
 	{ "lose-events", NONE, lose_events },
 	{ "lose-interrupts", NONE, lose_interrupts },
 	{ "heal", NONE, heal },

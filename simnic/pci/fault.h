@@ -10,6 +10,7 @@
  *   hang, resume             no command is executed, the heart stands still; "resume" ends it
  *   slow=MS                  each command waits so long; 0: no longer
  *   command-timeout=MS       the driver's from its next start on: no fault, but how long one lasts
+ *   reset-timeout=MS         likewise: how long the driver waits for a function that reads as ones
  *   lose-events              no EQE is written, so no completion of a command is told
  *   lose-interrupts          EQEs are written, interrupts are not sent
  *   heal                     ends hang, slow, lose-events and lose-interrupts

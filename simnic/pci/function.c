@@ -11,7 +11,7 @@
 #include "simnic/pci/pci.h"
 
 /* The driver takes this instead of its own 60 s, so that faults are over soon. */
-enum { COMMAND_TIMEOUT_MS = 6000, ETHERNET_MTU = 1522, LINE = 256 };
+enum { COMMAND_TIMEOUT_MS = 6000, RESET_TIMEOUT_MS = 2000, ETHERNET_MTU = 1522, LINE = 256 };
 
 struct sn_pci *sn_pci_new(const struct sn_pci_host *host, const struct sn_pci_identity *identity)
 {
@@ -23,6 +23,7 @@ struct sn_pci *sn_pci_new(const struct sn_pci_host *host, const struct sn_pci_id
 	pci->identity = *identity;
 	pci->port.up = true;
 	pci->command_timeout_ms = COMMAND_TIMEOUT_MS;
+	pci->reset_timeout_ms = RESET_TIMEOUT_MS;
 	pci->numbers = sn_numbers_new();
 	pci->events = sn_events_new(pci);
 	if (!pci->numbers || !pci->events) {

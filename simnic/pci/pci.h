@@ -42,8 +42,9 @@ struct sn_pci {
 	struct sn_pci_identity identity;
 	struct sn_pci_broken broken;
 	uint8_t iseg[SN_PCI_ISEG_BYTES];
-	uint32_t command_timeout_ms; /* the driver reads this at its next start */
-	uint32_t rung;		     /* commands that the driver asked for, a bit each */
+	uint32_t command_timeout_ms; /* the driver reads these at its next start */
+	uint32_t reset_timeout_ms;
+	uint32_t rung; /* commands that the driver asked for, a bit each */
 	struct sn_caps caps;
 	struct sn_eqs eqs;
 	struct sn_pci_pages pages;

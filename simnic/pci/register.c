@@ -58,18 +58,19 @@ static void read_pvlc(uint8_t *reg)
 }
 
 /* The driver's own timeouts, in milliseconds: short, so that a fault is over soon. */
-static void read_dtor(uint8_t *reg)
+static void read_dtor(const struct sn_pci *pci, uint8_t *reg)
 {
 	static const enum sn_field timeouts[] = {
-		SN_F_dtor_reg_pcie_toggle_to,	SN_F_dtor_reg_health_poll_to,
-		SN_F_dtor_reg_full_crdump_to,	SN_F_dtor_reg_fw_reset_to,
-		SN_F_dtor_reg_flush_on_err_to,	SN_F_dtor_reg_pci_sync_update_to,
-		SN_F_dtor_reg_tear_down_to,	SN_F_dtor_reg_fsm_reactivate_to,
-		SN_F_dtor_reg_reclaim_pages_to, SN_F_dtor_reg_reclaim_vfs_pages_to,
+		SN_F_dtor_reg_pcie_toggle_to,	    SN_F_dtor_reg_health_poll_to,
+		SN_F_dtor_reg_full_crdump_to,	    SN_F_dtor_reg_flush_on_err_to,
+		SN_F_dtor_reg_pci_sync_update_to,   SN_F_dtor_reg_tear_down_to,
+		SN_F_dtor_reg_fsm_reactivate_to,    SN_F_dtor_reg_reclaim_pages_to,
+		SN_F_dtor_reg_reclaim_vfs_pages_to,
 	};
 
 	for (uint32_t i = 0; i < sizeof(timeouts) / sizeof(timeouts[0]); i++)
 		sn_field_set(reg, timeouts[i], DRIVER_TIMEOUT_MS);
+	SN_SET(dtor_reg, reg, fw_reset_to, pci->reset_timeout_ms);
 }
 
 static void read_register(struct sn_pci *pci, uint32_t id, uint8_t *reg)
@@ -79,7 +80,7 @@ static void read_register(struct sn_pci *pci, uint32_t id, uint8_t *reg)
 	case PMTU: read_pmtu(pci, reg); break;
 	case PAOS: read_paos(pci, reg); break;
 	case PVLC: read_pvlc(reg); break;
-	case DTOR: read_dtor(reg); break;
+	case DTOR: read_dtor(pci, reg); break;
 	default: sn_pci_say(pci, "  register 0x%x reads as zeros", id); break;
 	}
 }

@@ -70,9 +70,11 @@ def through(rig, v, word, over):
     return f"gone within {gone - began:.1f} s, back {back - gone:.1f} s later"
 
 
-def let_commands_wait(rig, ms):
-    """The driver gives commands up after so long, from now on."""
-    rig.ask(fault=f"command-timeout={ms}")
+def let_driver_wait(rig, command, reset=None):
+    """The driver gives commands up after so many ms, from now on, and a function that does not come back."""
+    rig.ask(fault=f"command-timeout={command}")
+    if reset:
+        rig.ask(fault=f"reset-timeout={reset}")
     rebind(rig)
 
 
@@ -147,7 +149,7 @@ def hang(rig):
 
     A command waits longer than the case may take, so a program that waits for one fails it.
     """
-    let_commands_wait(rig, COMMAND_TIMEOUT_MS)
+    let_driver_wait(rig, COMMAND_TIMEOUT_MS)
     v = verify(rig, rig.shift(**HANGS))
     rig.breaks("hang")
     rig.until("move", lambda: left(rig), v.ends, MOVE_S, 0.3)
@@ -196,10 +198,10 @@ def drawn(rig):
     """
     Up to thirty faults, or as many as the lane was told, drawn, one after the other; each ends, and all is back before the next.
 
-    None begins in the last part of the case's time. The driver is patient: it is loaded anew by most faults, and one command
-    that it gives up then leaves the NIC without it for good.
+    None begins in the last part of the case's time. The driver is patient: where it gives up a command while it is loaded anew,
+    or a NIC that is dead for long, the NIC stays without it for good.
     """
-    let_commands_wait(rig, STARVED_MS)
+    let_driver_wait(rig, STARVED_MS, STARVED_MS)
     until = time.monotonic() + DRAWN_PART * rig.limit
     v, draw, n = verify(rig, rig.shift(**HANGS), NO_WRITES), random.Random(rig.seed), 0
     while n < (rig.times or DRAWN) and (not n or time.monotonic() < until):

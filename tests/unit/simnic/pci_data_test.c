@@ -353,6 +353,21 @@ static void write_paos(uint32_t status)
 	assert_int_equal(driver_command(&driver, ACCESS_REG, 0, 32, 32), SN_OK);
 }
 
+static uint32_t reset_timeout(void)
+{
+	memset(driver.in, 0, sizeof(driver.in));
+	SN_SET(access_register_in, driver.in, register_id, 0xc00e);
+	assert_int_equal(driver_command(&driver, ACCESS_REG, 1, 80, 80), SN_OK);
+	return SN_GET(dtor_reg, SN_AT(access_register_out, driver.out, register_data), fw_reset_to);
+}
+
+static void the_driver_is_told_how_long_to_wait_for_a_reset(void **state)
+{
+	assert_int_equal(reset_timeout(), 2000);
+	assert_int_equal(sn_pci_fault(driver.pci, "reset-timeout=70000"), 0);
+	assert_int_equal(reset_timeout(), 70000);
+}
+
 static void the_driver_switches_an_ethernet_port_off(void **state)
 {
 	struct sn_pci_nic nic = { .fabric = "f", .host = 1, .nic = 2 };
@@ -657,6 +672,7 @@ int main(void)
 		CASE(rings_of_frames_have_their_pages),
 		CASE(rings_of_frames_have_states),
 		CASE(frames_follow_the_table_of_all_traffic),
+		CASE(the_driver_is_told_how_long_to_wait_for_a_reset),
 		CASE(the_driver_switches_an_ethernet_port_off),
 		CASE(a_qp_has_receives_before_sends),
 		CASE(a_qp_with_an_srq_has_no_receive_ring),
