@@ -23,7 +23,7 @@ FLAPS, FLAP_S = 20, 2.0     # at most so long down, and up
 TIMEOUT = 18
 DRAWN, DRAWN_PART = 30, 0.75
 COMMAND_TIMEOUT_MS = 600000     # longer than any case
-STARVED_MS = 60000      # as firmware has it: longer than a busy machine may keep a guest from running
+STARVED_MS = 60000      # as firmware has it: longer than a busy machine keeps a guest from running
 # Faults that are drawn, with the word that ends each.
 FAULTS = (("port-down", "port-up"), ("surprise", "insert"), ("dead", "alive"), ("hang", "resume"), ("remove", "rescan"))
 
@@ -71,7 +71,7 @@ def through(rig, v, word, over):
 
 
 def let_driver_wait(rig, command, reset=None):
-    """The driver gives commands up after so many ms, from now on, and a function that does not come back."""
+    """The driver gives commands up after so many ms, and a function that does not come back."""
     rig.ask(fault=f"command-timeout={command}")
     if reset:
         rig.ask(fault=f"reset-timeout={reset}")
@@ -196,10 +196,11 @@ def flaps(rig):
 @case("shift.drawn", by_name=True)
 def drawn(rig):
     """
-    Up to thirty faults, or as many as the lane was told, drawn, one after the other; each ends, and all is back before the next.
+    Up to thirty faults, or as many as the lane was told, drawn, one after the other.
 
-    None begins in the last part of the case's time. The driver is patient: where it gives up a command while it is loaded anew,
-    or a NIC that is dead for long, the NIC stays without it for good.
+    Each ends, and all is back before the next. None begins in the last part of the case's time.
+    The driver is patient: where it gives up a command while it is loaded anew, or a NIC that is
+    dead for long, the NIC stays without it for good.
     """
     let_driver_wait(rig, STARVED_MS, STARVED_MS)
     until = time.monotonic() + DRAWN_PART * rig.limit

@@ -219,8 +219,8 @@ def parse_args():
                    help="in a guest; a case uses one up, and the last stays well (4)")
     p.add_argument("--kernel", default="6.1", choices=list(KERNELS), help="Debian 12's own, or its backports' (6.1)")
     p.add_argument("--iommu", action="store_true", help="each guest's NICs are behind an IOMMU, as those of iommu.* are")
-    p.add_argument("--times", type=int, help="how many cycles a case of cycle.* makes, or flaps shift.flaps, or faults "
-                   "shift.drawn (as its text says)")
+    p.add_argument("--times", type=int, help="how many cycles a case of cycle.* makes, or flaps "
+                   "shift.flaps, or faults shift.drawn (as its text says)")
     p.add_argument("--record", action="store_true", help="write rows.json")
     p.add_argument("--device", help="the shared object of the device (BUILD/out/lib/libsimnic_qemu.so)")
     p.add_argument("--simnicctl", help="of the same build as the device (BUILD/out/bin/simnicctl)")

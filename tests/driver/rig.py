@@ -26,7 +26,8 @@ GONE_S, SLOT_S = 90, 2  # until the kernel has taken a NIC away, and has its slo
 # What mlx5_core says where an answer of the firmware did not come, or came untold.
 LOST = ("after timeout", "Will cause a leak of a command resource", "canceled on out of queue timeout")
 BACK_S = 120    # until a NIC has its RDMA device
-# Of a kernel thread that asks the subnet administrator, whom no fabric here has: four times 2 s, with 1 s between them.
+# Of a kernel thread that asks the subnet administrator, whom no fabric here has: four times 2 s,
+# with 1 s between them.
 ASKING, ASKED_S, ASKS_S = "update_ib_cpi", 4, 60
 # What an IOMMU's driver says of an access that it did not let through.
 DMA_FAULT = re.compile(r"DMAR: \[.*fault reason.*|DMAR: .*handling fault.*")
@@ -152,8 +153,10 @@ class Rig(guest_rig.Rig):
 
     def await_asked(self):
         """
-        Until the kernel has given up asking what it asks behind each port that comes up. A card that is taken out before
-        is never removed: the question's datagram does not complete, and the removal waits for it (docs/hardware.md).
+        Until the kernel has given up asking what it asks behind each port that comes up.
+
+        A card that is taken out before is never removed: the question's datagram does not
+        complete, and the removal waits for it (docs/hardware.md).
         """
         last = time.monotonic()
 
