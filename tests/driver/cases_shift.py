@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """
-Under SHIFT: programs outlive what Linux' own driver makes of a broken NIC, no byte is wrong, and traffic is back on the NIC when the
-kernel has it back. On stock each of these faults ends them.
+Under SHIFT: programs outlive what Linux' own driver makes of a broken NIC, no byte is wrong, and
+traffic is back on the NIC when the kernel has it back. On stock each of these faults ends them.
 """
 import random
 import time
@@ -99,7 +99,11 @@ def port(rig):
 
 @case("shift.flr", by_name=True)
 def flr(rig):
-    """A reset behind the driver's back, which finds ones on the bus; until an operator removes its device and has the bus scanned."""
+    """
+    A reset behind the driver's back, which finds ones on the bus.
+
+    It lasts until an operator removes its device and has the bus scanned.
+    """
     return outlives(rig, "flr", "replug", NO_WRITES, **HANGS)
 
 
@@ -126,7 +130,11 @@ def surprise(rig):
 
 @case("shift.aer", by_name=True)
 def aer(rig):
-    """A fatal error of the PCI link, which the kernel reports to the driver (AER): it resets the link, and the driver loads anew."""
+    """
+    A fatal error of the PCI link, which the kernel reports to the driver (AER).
+
+    It resets the link, and the driver loads anew.
+    """
     return outlives(rig, "aer", patterns=NO_WRITES)
 
 
