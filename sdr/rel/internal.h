@@ -9,6 +9,8 @@
 
 #include <errno.h>
 
+enum { SDR_UNIT_SHIFT = 10 };
+
 static inline bool sdr_has(const uint64_t *words, uint32_t i)
 {
 	return words[i / SDR_WORD] >> (i % SDR_WORD) & 1;
@@ -29,6 +31,14 @@ static inline bool sdr_drop(uint64_t *words, uint32_t i)
 
 	words[i / SDR_WORD] = old & ~bit;
 	return old & bit;
+}
+
+/* Returns a time that is kept for a chunk, in units of 1.024 us; 0 is left for "never". */
+static inline uint32_t sdr_unit(uint64_t ns)
+{
+	uint32_t t = (uint32_t)(ns >> SDR_UNIT_SHIFT);
+
+	return t ? t : 1;
 }
 
 /* The first i >= at whose bit is as asked for, or n. */

@@ -10,7 +10,7 @@
  */
 #include "internal.h"
 
-enum { UNIT_SHIFT = 10 }; /* of asked */
+enum { PACES = 4 }; /* chunks of several Writes leave in turns, some at a time */
 
 void sdr_nack_ripen(struct sdr_rx *r, uint64_t now)
 {
@@ -21,16 +21,9 @@ void sdr_nack_ripen(struct sdr_rx *r, uint64_t now)
 	r->then_at = now;
 }
 
-static uint32_t unit(uint64_t now)
-{
-	uint32_t t = (uint32_t)(now >> UNIT_SHIFT);
-
-	return t ? t : 1;
-}
-
 static bool may_name(const struct sdr_rx *r, uint32_t chunk, uint32_t now)
 {
-	uint32_t wait = (uint32_t)((r->plan.rtt_ns + r->plan.reorder_ns) >> UNIT_SHIFT) + 1;
+	uint32_t wait = (uint32_t)((r->plan.rtt_ns + r->plan.reorder_ns) >> SDR_UNIT_SHIFT) + 1;
 
 	return !r->asked[chunk] || (!SDR_MUTATED(WANT_ONCE) && now - r->asked[chunk] >= wait);
 }
@@ -39,7 +32,7 @@ static bool may_name(const struct sdr_rx *r, uint32_t chunk, uint32_t now)
 static void limits(const struct sdr_rx *r, uint64_t now, uint32_t *plain, uint32_t *coded)
 {
 	/* A sender that is slower than it planned is not at its end while something comes. */
-	bool still = now >= r->last_new + r->plan.reorder_ns;
+	bool still = now >= r->last_new + r->plan.reorder_ns + PACES * r->pace_ns;
 	bool ended = now >= r->end_at && (still || SDR_MUTATED(FTO_WITHOUT_PARITY));
 	bool given_up = ended && now >= r->end_at + r->plan.fto_ns;
 
@@ -75,10 +68,10 @@ static uint32_t name(struct sdr_rx *r, uint32_t base, uint32_t plain, uint32_t e
 			i = r->plan.coded_from - 1;
 			continue;
 		}
-		if (!may_name(r, i, unit(now)) || !is_hopeless(r, i))
+		if (!may_name(r, i, sdr_unit(now)) || !is_hopeless(r, i))
 			continue;
 		sdr_add(r->want, i);
-		r->asked[i] = unit(now);
+		r->asked[i] = sdr_unit(now);
 		n++;
 	}
 	return n;

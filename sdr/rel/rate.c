@@ -4,10 +4,11 @@
 #include <string.h>
 
 #define SPAN_NS	   10000000000ull /* routes and clocks change: older delays are forgotten */
-#define TARGET_MIN 500000.0	  /* ns; what hosts add to a delay is no queue */
-#define TARGET_MAX 10000000.0
+#define TARGET_MIN 500000ull	  /* ns; what hosts add to a delay is no queue */
+#define TARGET_MAX 10000000ull
 #define FORGET	   0.999 /* part of the longest queue that is left after a round */
 #define MUCH_LOST  0.05
+#define LATELY	   0.75	 /* part of older rounds' packets that still counts after a round */
 #define GROWTH	   0.125 /* Compound TCP's alpha; the exponent is 3/4 */
 #define FULL	   0.75	 /* parts of a queue */
 #define FALLEN	   0.75
@@ -15,6 +16,8 @@
 #define SHRINK_MAX 0.8
 
 enum { FIRST_PACKETS = 32, LEAST_PACKETS = 2, SILENT_ROUNDS = 3, TARGET_PART = 8, MANY = 4 };
+enum { BURSTS = 64 /* in a window */, LEAST_BURST = 2, MOST_BURST = 1024 };
+enum { MOST_ROUNDS = 4 };
 
 void sdr_rate_init(struct sdr_rate *r, uint32_t packet, uint64_t rtt_ns, uint64_t now)
 {
@@ -28,12 +31,25 @@ void sdr_rate_init(struct sdr_rate *r, uint32_t packet, uint64_t rtt_ns, uint64_
 
 void sdr_rate_sent(struct sdr_rate *r, uint32_t packets)
 {
+	r->round_sent += packets;
 	r->sent += packets;
 }
 
 void sdr_rate_lost(struct sdr_rate *r, uint32_t packets)
 {
 	r->lost += packets;
+}
+
+void sdr_rate_restored(struct sdr_rate *r, uint32_t packets, uint32_t of)
+{
+	r->lost += packets;
+	if ((double)packets <= MUCH_LOST * of)
+		r->few += packets;
+}
+
+void sdr_rate_alive(struct sdr_rate *r)
+{
+	r->heard = true;
 }
 
 /* A span begins: the least delay of the one before it still counts. */
@@ -65,6 +81,7 @@ void sdr_rate_heard(struct sdr_rate *r, uint64_t rtt_ns, uint32_t delay_us, uint
 		r->least_us = delay;
 	r->last_us[0] = r->last_us[1];
 	r->last_us[1] = delay;
+	r->heard = true;
 	if (!r->samples++ || delay < r->round_least_us)
 		r->round_least_us = delay;
 }
@@ -76,12 +93,16 @@ static double window(const struct sdr_rate *r)
 	return r->slow + r->fast;
 }
 
-/* The queue that a sender keeps where nobody else fills it. */
-static double target(const struct sdr_rate *r)
+uint64_t sdr_rate_target(uint64_t rtt_ns)
 {
-	double t = (double)r->rtt_ns / TARGET_PART;
+	uint64_t t = rtt_ns / TARGET_PART;
 
 	return t < TARGET_MIN ? TARGET_MIN : t > TARGET_MAX ? TARGET_MAX : t;
+}
+
+static double target(const struct sdr_rate *r)
+{
+	return (double)sdr_rate_target(r->rtt_ns);
 }
 
 static void set_window(struct sdr_rate *r, double to)
@@ -110,13 +131,17 @@ static double power(double packets)
 /* A sender that had less to send than it may send learns nothing of the link. */
 static bool is_used(const struct sdr_rate *r)
 {
-	return (double)r->sent * r->packet > window(r) / 2;
+	return (double)r->sent * r->packet > window(r) / 2 * r->rounds;
 }
 
-/* A small message that loses one of three packets says little, and would not grow again. */
+/*
+ * A small message that loses one of three packets says little, and would not grow again. Losses are
+ * told a round trip or more after the packets left.
+ */
 static bool is_much_lost(const struct sdr_rate *r)
 {
-	return r->lost >= MANY && (double)r->lost > MUCH_LOST * (double)(r->sent + r->lost);
+	return r->lost - r->few >= MANY &&
+	       r->lost_lately > MUCH_LOST * (r->sent_lately + r->lost_lately);
 }
 
 static bool is_congested(const struct sdr_rate *r, double queue)
@@ -161,6 +186,13 @@ static void grow(struct sdr_rate *r, double queue)
 	r->slow += r->packet;
 }
 
+/* Rounds that told nothing were sent in as well: a host that looks seldom would never grow. */
+static void grow_for_all(struct sdr_rate *r, double queue)
+{
+	for (uint32_t i = 0; i < r->rounds && i < MOST_ROUNDS; i++)
+		grow(r, queue);
+}
+
 static void end_start(struct sdr_rate *r)
 {
 	r->starts = false;
@@ -172,6 +204,8 @@ static void end_start(struct sdr_rate *r)
 
 static void adapt(struct sdr_rate *r, double queue)
 {
+	r->sent_lately = LATELY * r->sent_lately + (double)r->sent;
+	r->lost_lately = LATELY * r->lost_lately + (double)(r->lost - r->few);
 	if (r->holds) {
 		r->holds = false;
 		return;
@@ -187,13 +221,13 @@ static void adapt(struct sdr_rate *r, double queue)
 	else if (is_used(r) && r->starts)
 		r->slow *= 2;
 	else if (is_used(r))
-		grow(r, queue);
+		grow_for_all(r, queue);
 }
 
 /* Nothing comes back: the link may be full of what this end sends. */
 static void wait_less(struct sdr_rate *r)
 {
-	if (!r->sent || ++r->silent < SILENT_ROUNDS)
+	if (!r->round_sent || ++r->silent < SILENT_ROUNDS)
 		return;
 	r->silent = 0;
 	set_window(r, window(r) / 2);
@@ -206,18 +240,21 @@ void sdr_rate_tick(struct sdr_rate *r, uint64_t now)
 
 	if (now < r->round_at + r->rtt_ns + r->queue_ns)
 		return;
+	r->rounds++;
 	if (r->samples) {
 		r->queue_ns = above > 0 ? (uint64_t)above * 1000 : 0;
 		r->most_queue *= FORGET;
 		if ((double)r->queue_ns > r->most_queue)
 			r->most_queue = (double)r->queue_ns;
-		r->silent = 0;
 		adapt(r, (double)r->queue_ns);
-		r->lost = 0;
-	} else if (r->known) {
-		wait_less(r);
+		r->sent = r->lost = r->few = r->rounds = 0;
 	}
-	r->sent = r->samples = 0;
+	if (r->heard)
+		r->silent = 0;
+	else if (r->known)
+		wait_less(r);
+	r->heard = false;
+	r->round_sent = r->samples = 0;
 	r->round_at = now;
 }
 
@@ -231,4 +268,13 @@ uint64_t sdr_rate_bps(const struct sdr_rate *r)
 	double queue = last > r->least_us ? (double)(last - r->least_us) * 1e3 : 0;
 
 	return (uint64_t)(window(r) * 8e9 / ((double)r->rtt_ns + queue));
+}
+
+uint32_t sdr_rate_burst(const struct sdr_rate *r)
+{
+	double packets = window(r) / r->packet / BURSTS;
+
+	return packets < LEAST_BURST  ? LEAST_BURST
+	       : packets < MOST_BURST ? (uint32_t)packets
+				      : MOST_BURST;
 }

@@ -39,8 +39,14 @@ struct sdr_rate {
 	uint64_t round_at;
 	int64_t round_least_us;
 	uint32_t samples, silent; /* silent: number of rounds in which nothing was heard */
-	uint64_t sent, lost;	  /* packets */
-	uint64_t queue_ns;	  /* the last round's */
+	bool heard;
+	uint64_t round_sent; /* packets */
+	uint64_t queue_ns;   /* the last round's that was judged */
+
+	/* rounds since the last one that was judged: those without a delay are not */
+	uint32_t rounds;
+	uint64_t sent, lost, few; /* packets; few: those of lost that were a small part */
+	double sent_lately, lost_lately;
 };
 
 /* rtt_ns: a guess. */
@@ -48,13 +54,24 @@ void sdr_rate_init(struct sdr_rate *r, uint32_t packet, uint64_t rtt_ns, uint64_
 void sdr_rate_sent(struct sdr_rate *r, uint32_t packets);
 void sdr_rate_lost(struct sdr_rate *r, uint32_t packets);
 /*
+ * Takes losses that a code made good, told at once for all the packets that they are of: more than
+ * were sent in a round trip, maybe.
+ */
+void sdr_rate_restored(struct sdr_rate *r, uint32_t packets, uint32_t of);
+/*
  * Takes a round trip and the time from here to there, in us of clocks that need not agree: the
  * other end's time at the arrival less this end's at the departure.
  */
 void sdr_rate_heard(struct sdr_rate *r, uint64_t rtt_ns, uint32_t delay_us, uint64_t now);
+/* Something came back, but no time that can be trusted. */
+void sdr_rate_alive(struct sdr_rate *r);
 /* Ends the round when it is due. */
 void sdr_rate_tick(struct sdr_rate *r, uint64_t now);
 /* Bits per second that may leave now. */
 uint64_t sdr_rate_bps(const struct sdr_rate *r);
+/* Returns how many packets may leave at once: more would be a queue of their own. */
+uint32_t sdr_rate_burst(const struct sdr_rate *r);
+/* Returns the queue, in ns, that a sender keeps where nobody else fills it. */
+uint64_t sdr_rate_target(uint64_t rtt_ns);
 
 #endif

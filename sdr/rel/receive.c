@@ -104,8 +104,7 @@ void sdr_rx_came(struct sdr_rx *r, uint32_t chunk)
 
 /*
  * Sets end_at, when all should have come: by the plan from the first chunk on, and not before the
- * chunks behind the foremost can have left. A sender that fell behind goes on at its rate. Repeats
- * tell nothing.
+ * chunks behind the foremost can have left, at the pace of those before. Repeats tell nothing.
  */
 static void when_it_ends(struct sdr_rx *r, uint64_t now, uint32_t foremost)
 {
@@ -121,8 +120,11 @@ static void when_it_ends(struct sdr_rx *r, uint64_t now, uint32_t foremost)
 	if (foremost <= r->foremost || foremost > all || r->plan.kind == SDR_SCHEME_SR)
 		return;
 	r->foremost = foremost;
+	r->pace_ns = (now - r->began_at) / foremost;
+	if (r->pace_ns < r->plan.inject_ns)
+		r->pace_ns = r->plan.inject_ns;
 	planned = r->began_at + all * r->plan.inject_ns;
-	left = now + (all - foremost) * r->plan.inject_ns;
+	left = now + (all - foremost) * r->pace_ns;
 	r->end_at = (planned > left ? planned : left) + r->plan.reorder_ns;
 }
 

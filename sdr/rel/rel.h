@@ -72,6 +72,12 @@ struct sdr_tx {
 	uint64_t write;
 	struct sdr_plan plan;
 	uint64_t *acked, *wanted; /* a bit for each chunk of data */
+	uint32_t *left_at;	  /* time when each chunk left last, in units of 1.024 us */
+	/*
+	 * the least time from a chunk's leaving until an ACK that misses it is read: the caller's,
+	 * with what the ACK may have waited here; 0: not known
+	 */
+	uint64_t least_rtt_ns;
 	uint32_t n_acked, n_wanted, next_data, next_parity, wanted_hint;
 	struct sdr_flight flights[SDR_FLIGHTS];
 	uint32_t flight_first, flights_n;
@@ -80,9 +86,9 @@ struct sdr_tx {
 	uint64_t sent, resent; /* chunks */
 };
 
-/* acked, wanted: sdr_words(plan->chunks) each. */
+/* acked, wanted: sdr_words(plan->chunks) each; left_at: plan->chunks. */
 int sdr_tx_init(struct sdr_tx *t, uint64_t write, const struct sdr_plan *plan, uint64_t *acked,
-		uint64_t *wanted, uint64_t deadline);
+		uint64_t *wanted, uint32_t *left_at, uint64_t deadline);
 /* The CTS of both messages has come. */
 void sdr_tx_allow(struct sdr_tx *t, uint64_t now);
 /* The receive is gone, or the connection is. */
@@ -143,6 +149,7 @@ struct sdr_rx {
 	uint32_t n_have, cumulative, frontier, ripe, then;
 	uint32_t foremost; /* the last chunk that came + 1; parity counts behind data */
 	uint64_t then_at, began_at, end_at, last_new, ack_at;
+	uint64_t pace_ns; /* time between chunks, as they come, or as planned if that is more */
 	uint32_t decoded;
 };
 

@@ -70,7 +70,7 @@ bool sdr_room(const struct sdr_rel_actions *a)
 }
 
 int sdr_tx_init(struct sdr_tx *t, uint64_t write, const struct sdr_plan *plan, uint64_t *acked,
-		uint64_t *wanted, uint64_t deadline)
+		uint64_t *wanted, uint32_t *left_at, uint64_t deadline)
 {
 	if (!sdr_plan_valid(plan))
 		return -EINVAL;
@@ -79,9 +79,11 @@ int sdr_tx_init(struct sdr_tx *t, uint64_t write, const struct sdr_plan *plan, u
 	t->plan = *plan;
 	t->acked = acked;
 	t->wanted = wanted;
+	t->left_at = left_at;
 	t->deadline = deadline;
 	memset(acked, 0, sdr_words(plan->chunks) * sizeof(*acked));
 	memset(wanted, 0, sdr_words(plan->chunks) * sizeof(*wanted));
+	memset(left_at, 0, plan->chunks * sizeof(*left_at));
 	return 0;
 }
 
@@ -148,8 +150,21 @@ bool sdr_tx_next(struct sdr_tx *t, uint32_t max, uint64_t now, struct sdr_range 
 		return false;
 	if (timed)
 		sdr_sr_sent(t, range->first, range->count, now);
+	for (uint32_t i = 0; i < range->count && !range->parity; i++)
+		t->left_at[range->first + i] = sdr_unit(now);
 	t->sent += range->count;
 	return true;
+}
+
+/*
+ * True if a chunk left so lately that the receiver cannot have missed it when it asked. A receiver
+ * whose sender has become slower than planned asks for what is under way.
+ */
+static bool is_under_way(const struct sdr_tx *t, uint32_t chunk, uint64_t now)
+{
+	uint64_t least = t->least_rtt_ns ? t->least_rtt_ns + t->plan.reorder_ns / 2 : 0;
+
+	return sdr_unit(now) - t->left_at[chunk] < (uint32_t)(least >> SDR_UNIT_SHIFT);
 }
 
 static void take_acked(struct sdr_tx *t, uint32_t chunk)
@@ -180,7 +195,8 @@ int sdr_tx_ack(struct sdr_tx *t, const struct sdr_ack *ack, uint64_t now)
 		return 0;
 	for (uint32_t i = sdr_find(ack->wanted, 0, ack->nbits, true); i < ack->nbits;
 	     i = sdr_find(ack->wanted, i + 1, ack->nbits, true))
-		sdr_tx_want(t, ack->base + i);
+		if (!is_under_way(t, ack->base + i, now))
+			sdr_tx_want(t, ack->base + i);
 	return 0;
 }
 

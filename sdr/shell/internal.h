@@ -11,6 +11,7 @@
 #include "sdr/core/join.h"
 #include "sdr/nic/nic.h"
 #include "sdr/rel/ctrl_wire.h"
+#include "sdr/rel/pause.h"
 #include "sdr/shell/share.h"
 
 #include <errno.h>
@@ -132,14 +133,13 @@ struct sdr_rails {
 	bool shut;	    /* nothing comes by any way: memory is the user's again */
 };
 
-/*
- * The rounds of a connection: when the program polled last, how far its rounds are apart, in the
- * mean, and when the core is to hear of the time.
- */
+/* The rounds of a connection: pauses of the program, and when the core is to hear of the time. */
 struct sdr_rounds {
-	uint64_t at, gap_ns, tick_at;
-	bool stale; /* datagrams may have waited for a program that paused: they tell no times */
-	uint32_t skipped; /* so many since one that came in another round */
+	struct sdr_pause pause;
+	uint64_t tick_at;
+	/* number of datagrams that told no time, as they may have waited for a program that paused,
+	 * since one that did tell */
+	uint32_t skipped;
 };
 
 struct sdr_qp {

@@ -10,10 +10,6 @@
 #include <time.h>
 
 #define TICK_NS 200000ull
-/* the shortest pause of a program; shorter ones are a busy machine's */
-#define PAUSE_NS 10000000ull
-
-enum { PAUSE_GAPS = 8 };
 
 uint64_t sdr_clock_ns(void)
 {
@@ -111,7 +107,6 @@ static void tick(struct sdr_qp *qp)
 	qp->urgent = false;
 	qp->rounds.tick_at = qp->now + TICK_NS;
 	sdr_qp_step(qp, &e);
-	sdr_share_tick(qp);
 	sdr_rails_say(qp);
 }
 
@@ -123,21 +118,6 @@ static void shut(struct sdr_qp *qp)
 	sdr_rails_shut(qp);
 	if (qp->rel)
 		sdr_rel_failed(qp->rel);
-}
-
-/*
- * Notes a pause of the program. A program that polls seldom, but at all times, has round trips as
- * long as that, and timers by them are right. For a program that polls without a break, and then
- * not for a second, they are not.
- */
-static void note_pause(struct sdr_rounds *r, uint64_t now)
-{
-	uint64_t gap = r->at ? now - r->at : 0;
-
-	r->stale =
-		gap > PAUSE_NS && gap > PAUSE_GAPS * r->gap_ns; /* a round reads all that waits */
-	r->gap_ns = (7 * r->gap_ns + gap) / 8;
-	r->at = now;
 }
 
 int sdr_qp_progress(struct sdr_qp *qp)
@@ -152,9 +132,11 @@ int sdr_qp_progress(struct sdr_qp *qp)
 		shut(qp);
 		return 0;
 	}
-	note_pause(&qp->rounds, qp->now);
+	sdr_pause_note(&qp->rounds.pause, qp->now); /* a round reads all that waits */
 	n = poll_all(qp);
 	sdr_rails_look(qp);
+	if (!qp->error)
+		sdr_share_tick(qp); /* a question waits behind no packets that leave with it */
 	more = qp->error ? false : qp->rel ? sdr_rel_progress(qp->rel) : sdr_sends_inject(qp);
 	tick(qp);
 	return n + more;

@@ -76,7 +76,8 @@ static int make_writer(struct sdr_rel *rel, struct sdr_writer *w)
 
 	w->acked = calloc(words, sizeof(*w->acked));
 	w->wanted = calloc(words, sizeof(*w->wanted));
-	if (!w->acked || !w->wanted)
+	w->left_at = calloc(rel->chunks_max, sizeof(*w->left_at));
+	if (!w->acked || !w->wanted || !w->left_at)
 		return -ENOMEM;
 	return make_code(rel, is_coded(rel) ? rel->parity_max : 1, &w->code, &w->code_mr);
 }
@@ -130,8 +131,10 @@ static void unmake(struct sdr_rel *rel)
 
 		free(w->acked);
 		free(w->wanted);
+		free(w->left_at);
 		free_code(w->code, w->code_mr);
 		w->acked = w->wanted = NULL;
+		w->left_at = NULL;
 		w->code = NULL;
 		w->code_mr = NULL;
 	}

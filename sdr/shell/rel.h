@@ -28,6 +28,7 @@ struct sdr_writer {
 	struct sdr_tx tx;
 	struct sdr_send_req data, parity; /* how their packets are made */
 	uint64_t *acked, *wanted;
+	uint32_t *left_at;
 	uint8_t *code; /* parity's bytes */
 	struct sdr_mr *code_mr;
 	uint32_t encoded;	/* submessages */

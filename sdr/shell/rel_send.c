@@ -86,15 +86,15 @@ static bool next_range(struct sdr_rel *rel, struct sdr_writer *w)
 static bool inject(struct sdr_rel *rel, struct sdr_writer *w)
 {
 	struct sdr_send_req *s;
-	uint32_t offsets[SDR_BURST], n;
+	uint32_t offsets[SDR_BURST], n, most = sdr_pace(rel->qp, SDR_BURST);
 	int done;
 
-	if (w->tx.state != SDR_TX_SENDING || !sdr_pace(rel->qp, SDR_BURST))
+	if (w->tx.state != SDR_TX_SENDING || !most)
 		return false;
 	if (!w->range.count && !next_range(rel, w))
 		return false;
 	s = w->range.parity ? &w->parity : &w->data;
-	n = gather(rel, w, offsets, SDR_BURST);
+	n = gather(rel, w, offsets, most);
 	if (!n) {
 		w->range.count = 0;
 		return true;
@@ -243,17 +243,18 @@ void sdr_writers_skip(struct sdr_rel *rel)
 void sdr_writer_hear(struct sdr_rel *rel, const struct sdr_ctrl *c)
 {
 	struct sdr_writer *w = sdr_writer_of(rel, c->n);
-
+	uint64_t least = rel->qp->estimate.min_ns;
 	uint32_t wanted = w->tx.n_wanted;
 
 	if (!w->req.used || w->req.over || w->req.write != c->n)
 		return;
+	w->tx.least_rtt_ns = least ? least + rel->qp->rounds.pause.last_ns : 0;
 	if (c->head.type == SDR_CTRL_ACK)
 		sdr_tx_ack(&w->tx, &c->ack, rel->qp->now);
 	else if (c->head.type == SDR_CTRL_DONE && sdr_tx_done(&w->tx, c->n, c->status))
 		w->decoded = c->count < w->tx.plan.chunks ? c->count : w->tx.plan.chunks;
 	if (c->head.type == SDR_CTRL_DONE)
-		sdr_share_lost(rel->qp, w->decoded);
+		sdr_share_restored(rel->qp, w->decoded, w->tx.plan.chunks);
 	else if (w->tx.n_wanted > wanted)
 		sdr_share_lost(rel->qp, w->tx.n_wanted - wanted);
 }
@@ -290,7 +291,7 @@ SDR_API int sdr_rel_write(struct sdr_rel *rel, struct sdr_mr *mr, const void *ad
 	if (!err && plan.parity > rel->parity_max)
 		err = -EINVAL;
 	if (!err)
-		err = sdr_tx_init(&w->tx, rel->next_send, &plan, w->acked, w->wanted,
+		err = sdr_tx_init(&w->tx, rel->next_send, &plan, w->acked, w->wanted, w->left_at,
 				  rel->qp->now + rel->attr.timeout_ns);
 	if (err)
 		return err;

@@ -55,7 +55,7 @@ uint32_t sdr_pace(struct sdr_qp *qp, uint32_t max)
 		return max;
 	if (qp->share.pace_at + catch_up < qp->now)
 		qp->share.pace_at = qp->now - catch_up;
-	return qp->share.pace_at > qp->now ? 0 : max;
+	return qp->share.pace_at > qp->now ? 0 : sdr_share_burst(qp, max);
 }
 
 static void charge(struct sdr_qp *qp, uint64_t bytes)

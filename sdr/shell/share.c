@@ -39,9 +39,34 @@ void sdr_share_lost(struct sdr_qp *qp, uint32_t chunks)
 	sdr_rate_lost(&qp->share.rate, chunks << qp->core.attr.chunk_shift);
 }
 
+uint32_t sdr_share_burst(const struct sdr_qp *qp, uint32_t max)
+{
+	uint32_t burst = is_shared(qp) ? sdr_rate_burst(&qp->share.rate) : max;
+
+	return burst < max ? burst : max;
+}
+
+void sdr_share_restored(struct sdr_qp *qp, uint32_t chunks, uint32_t of)
+{
+	uint32_t shift = qp->core.attr.chunk_shift;
+
+	sdr_rate_restored(&qp->share.rate, chunks << shift, of << shift);
+}
+
+void sdr_share_alive(struct sdr_qp *qp)
+{
+	sdr_rate_alive(&qp->share.rate);
+}
+
+uint64_t sdr_share_late_ns(const struct sdr_qp *qp)
+{
+	return sdr_rate_target(qp->estimate.min_ns) / 2;
+}
+
 /* An answer to no new question has the delay of the old one, which says nothing of now. */
 void sdr_share_heard(struct sdr_qp *qp, uint64_t rtt_ns, uint32_t delay_us)
 {
+	sdr_share_alive(qp);
 	if (delay_us == qp->share.delay_us)
 		return;
 	qp->share.delay_us = delay_us;

@@ -19,9 +19,17 @@ struct sdr_share {
 uint64_t sdr_rate_of(const struct sdr_qp *qp);
 void sdr_share_begin(struct sdr_qp *qp);
 void sdr_share_sent(struct sdr_qp *qp, uint32_t packets);
+/* Returns how many packets may leave at once, of at most max. */
+uint32_t sdr_share_burst(const struct sdr_qp *qp, uint32_t max);
 void sdr_share_lost(struct sdr_qp *qp, uint32_t chunks);
+/* A code has restored so many of a Write's chunks. */
+void sdr_share_restored(struct sdr_qp *qp, uint32_t chunks, uint32_t of);
 /* delay_us: from here to the other end, with what its clock is off by. */
 void sdr_share_heard(struct sdr_qp *qp, uint64_t rtt_ns, uint32_t delay_us);
+/* Notes an answer that tells no time, as the other end may have read the question late. */
+void sdr_share_alive(struct sdr_qp *qp);
+/* Returns how long a program may not have polled when it reads a question. */
+uint64_t sdr_share_late_ns(const struct sdr_qp *qp);
 void sdr_share_tick(struct sdr_qp *qp);
 
 #endif

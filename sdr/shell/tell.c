@@ -5,6 +5,9 @@
 
 #include <string.h>
 
+/* the shortest pause of a program; shorter ones are a busy machine's */
+#define PAUSE_NS 10000000ull
+
 static uint32_t us(uint64_t ns)
 {
 	uint32_t t = (uint32_t)(ns / 1000);
@@ -12,13 +15,22 @@ static uint32_t us(uint64_t ns)
 	return t ? t : 1;
 }
 
+/*
+ * Returns the time now, not the round's: a program that lost its processor within a round would
+ * give round trips that are shorter than the link's.
+ */
+static uint32_t now_us(void)
+{
+	return us(sdr_clock_ns());
+}
+
 /* The head tells what is known here, and the peer's clock back, without what it waited here. */
 static void fill_head(struct sdr_qp *qp, struct sdr_ctrl_head *h)
 {
 	h->connection = qp->peer_connection;
 	h->sequence = ++qp->sequence;
-	h->sent_us = us(qp->now);
-	h->echo_us = qp->peer_sent_us ? qp->peer_sent_us + (us(qp->now) - qp->peer_at_us) : 0;
+	h->sent_us = now_us();
+	h->echo_us = qp->peer_sent_us ? qp->peer_sent_us + (h->sent_us - qp->peer_at_us) : 0;
 	h->cts_seen = qp->core.cts_known;
 	h->ends_seen = (uint32_t)qp->core.ends_known;
 	sdr_rails_head(qp, h);
@@ -133,26 +145,35 @@ void sdr_actions_do(struct sdr_qp *qp, const struct sdr_actions *actions)
 }
 
 /*
- * Takes the times of a head. A datagram that waited here for a round that came late says how long
- * that was, and neither end may take it for the link's time; unless nothing else comes, as with a
- * program that naps whenever there is nothing: its round trips are as long.
+ * True if a datagram waited here for a round that came late: it says how long that was, and neither
+ * end may take it for the link's time; unless nothing else comes, as with a program that naps
+ * whenever there is nothing: its round trips are as long. The question of a sender that finds its
+ * rate is about less.
  */
+static bool is_stale(struct sdr_qp *qp, const struct sdr_ctrl_head *h)
+{
+	bool asks = h->flags & SDR_CTRL_ASKS;
+	bool late = sdr_pause_is(&qp->rounds.pause, asks ? sdr_share_late_ns(qp) : PAUSE_NS);
+
+	if (!late)
+		qp->rounds.skipped = 0;
+	return late && qp->rounds.skipped++ < SDR_DATAGRAMS * qp->attr.channels;
+}
+
+/* Takes the times of a head. How long a question took to the other end was seen there. */
 static void learn_clock(struct sdr_qp *qp, const struct sdr_ctrl_head *h)
 {
-	uint32_t rtt = us(qp->now) - h->echo_us;
+	uint32_t now = now_us(), rtt = now - h->echo_us;
+	bool stale = is_stale(qp, h);
 
-	if (qp->rounds.stale && qp->rounds.skipped < SDR_DATAGRAMS * qp->attr.channels) {
-		qp->rounds.skipped++;
-		qp->peer_sent_us = 0;
+	qp->peer_sent_us = stale ? 0 : h->sent_us;
+	qp->peer_at_us = now;
+	if (!h->echo_us || rtt >= 60u * 1000 * 1000) {
+		sdr_share_alive(qp);
 		return;
 	}
-	if (!qp->rounds.stale)
-		qp->rounds.skipped = 0;
-	qp->peer_sent_us = h->sent_us;
-	qp->peer_at_us = us(qp->now);
-	if (!h->echo_us || rtt >= 60u * 1000 * 1000)
-		return;
-	sdr_estimate_rtt(&qp->estimate, (uint64_t)(rtt ? rtt : 1) * 1000);
+	if (!stale)
+		sdr_estimate_rtt(&qp->estimate, (uint64_t)(rtt ? rtt : 1) * 1000);
 	sdr_share_heard(qp, (uint64_t)(rtt ? rtt : 1) * 1000, h->sent_us - h->echo_us);
 }
 

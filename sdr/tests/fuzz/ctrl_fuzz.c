@@ -18,6 +18,7 @@ static struct {
 	struct sdr_slot slots[SLOTS];
 	struct sdr_send sends[SLOTS];
 	_Atomic uint64_t words[SLOTS * 6];
+	uint32_t left_at[CHUNKS];
 	uint64_t now, acked[2], wanted[2], have[2], have_parity[2], want[2];
 	uint32_t asked[CHUNKS];
 	struct sdr_sub subs[CHUNKS];
@@ -73,7 +74,7 @@ static void begin(void)
 		step((struct sdr_event){ .type = SDR_EVENT_SEND_POST });
 	}
 	sdr_plan_lay(&p, 1.25);
-	if (sdr_tx_init(&t.tx, 0, &p, t.acked, t.wanted, 1000000))
+	if (sdr_tx_init(&t.tx, 0, &p, t.acked, t.wanted, t.left_at, 1000000))
 		abort();
 	sdr_tx_allow(&t.tx, 0);
 	sdr_tx_next(&t.tx, CHUNKS / 2, 0, &range);

@@ -153,6 +153,7 @@ struct sim_world {
 	struct sdr_tx tx[SIM_OPEN];
 	struct sdr_rx rx[SIM_OPEN];
 	uint64_t acked[SIM_OPEN][1], wanted[SIM_OPEN][1];
+	uint32_t left_at[SIM_OPEN][64];
 	uint64_t have[SIM_OPEN][1], have_parity[SIM_OPEN][1], want[SIM_OPEN][1];
 	uint32_t asked[SIM_OPEN][SIM_PACKETS];
 	struct sdr_sub subs[SIM_OPEN][SIM_PACKETS];

@@ -99,7 +99,7 @@ static void begin_send(struct sim_world *w, uint64_t write)
 
 	w->writes[2 * write].sending = true;
 	w->writes[2 * write + 1].posted_at = w->now;
-	if (sdr_tx_init(&w->tx[i], write, &plan, w->acked[i], w->wanted[i],
+	if (sdr_tx_init(&w->tx[i], write, &plan, w->acked[i], w->wanted[i], w->left_at[i],
 			w->now + w->cfg.deadline))
 		sim_violation(w, "S7: a plan that makes no sense");
 }
@@ -399,6 +399,7 @@ void sim_write_hear(struct sim_world *w, uint8_t end, const struct sdr_ctrl *c)
 	}
 	if (!w->writes[2 * t->write].sending)
 		return;
+	t->least_rtt_ns = 2 * w->cfg.delay;
 	if (c->head.type == SDR_CTRL_ACK)
 		sdr_tx_ack(t, &c->ack, w->now);
 	else if (c->head.type == SDR_CTRL_DONE)

@@ -160,6 +160,37 @@ static void test_silence_halves(void **state)
 	assert_true(sdr_rate_bps(&r) > 0);
 }
 
+/* Rounds whose questions were read late tell nothing, but that the other end lives. */
+static void test_rounds_without_a_time(void **state)
+{
+	grown();
+	bps = sdr_rate_bps(&r);
+	for (int i = 0; i < 60; i++) {
+		sdr_rate_sent(&r, 10);
+		sdr_rate_alive(&r);
+		now += RTT_MS * MS;
+		sdr_rate_tick(&r, now);
+	}
+	assert_true(sdr_rate_bps(&r) == bps);
+}
+
+/* A Write tells of all that was restored at its end: few of many are no full link. */
+static void test_restored_over_many_rounds(void **state)
+{
+	uint64_t before;
+
+	grown();
+	round_of(0, 0);
+	before = sdr_rate_bps(&r);
+	sdr_rate_restored(&r, 300, 30000);
+	round_of(0, 0);
+	assert_true(sdr_rate_bps(&r) > before);
+	before = sdr_rate_bps(&r);
+	sdr_rate_restored(&r, 300, 3000);
+	round_of(0, 0);
+	assert_true(sdr_rate_bps(&r) < before);
+}
+
 /* A route that has become longer is no queue for ever. */
 static void test_old_delays_are_forgotten(void **state)
 {
@@ -181,6 +212,8 @@ int main(void)
 		cmocka_unit_test(test_few_losses_of_few_packets),
 		cmocka_unit_test(test_a_long_queue_that_falls_is_a_loss),
 		cmocka_unit_test(test_silence_halves),
+		cmocka_unit_test(test_rounds_without_a_time),
+		cmocka_unit_test(test_restored_over_many_rounds),
 		cmocka_unit_test(test_old_delays_are_forgotten),
 	};
 

@@ -176,8 +176,9 @@ static void test_slow_sender(void **state)
 	assert_true(wanted(CHUNKS * INJECT - 1000) == 0);
 	data(60);
 	assert_true(wanted(1) == 0);
-	assert_true(wanted(30 * INJECT) == 0); /* 35 are left, and still it is not late */
-	assert_true(wanted(8 * INJECT) == 7ull << 61);
+	/* 35 are left, each as far from the last as the 61 before were */
+	assert_true(wanted(50 * INJECT) == 0);
+	assert_true(wanted(9 * INJECT) == 7ull << 61);
 }
 
 static void test_sr_names_nothing(void **state)

@@ -13,6 +13,7 @@ enum { CHUNKS = 100, RTT = 100000 };
 
 static struct sdr_tx tx;
 static uint64_t acked[2], wanted[2], now;
+static uint32_t left_at[CHUNKS];
 static struct sdr_rel_actions actions;
 static struct sdr_range range;
 
@@ -25,7 +26,7 @@ static void begin(enum sdr_scheme_kind kind)
 	p.rto_ns = 3 * RTT;
 	sdr_plan_lay(&p, 1.25);
 	now = 0;
-	assert_int_equal(sdr_tx_init(&tx, 5, &p, acked, wanted, 1000 * RTT), 0);
+	assert_int_equal(sdr_tx_init(&tx, 5, &p, acked, wanted, left_at, 1000 * RTT), 0);
 	assert_false(sdr_tx_next(&tx, 10, now, &range)); /* no CTS */
 	sdr_tx_allow(&tx, now);
 }
@@ -70,6 +71,22 @@ static void test_wanted(void **state)
 	assert_int_equal(tx.n_acked, 5);
 	assert_int_equal(tx.resent, 7);
 	assert_false(sdr_tx_next(&tx, 64, now, &range));
+}
+
+/* A chunk that left less than a round trip ago was under way when the receiver missed it. */
+static void test_wanted_too_soon(void **state)
+{
+	begin(SDR_SCHEME_NACK);
+	expect(0, 64, false);
+	now += 2 * RTT;
+	expect(64, 36, false);
+	tx.least_rtt_ns = RTT;
+	ack(0, 50, 0, 0xfffffffff); /* 50 to 85 */
+	expect(50, 14, false);
+	assert_false(sdr_tx_next(&tx, 64, now, &range));
+	now += 2 * RTT;
+	ack(0, 64, 0, 1);
+	expect(64, 1, false);
 }
 
 static void test_timers(void **state)
@@ -174,7 +191,7 @@ int main(void)
 		cmocka_unit_test(test_order),		cmocka_unit_test(test_wanted),
 		cmocka_unit_test(test_timers),		cmocka_unit_test(test_many_flights),
 		cmocka_unit_test(test_offer_and_probe), cmocka_unit_test(test_ends),
-		cmocka_unit_test(test_hostile_ack),
+		cmocka_unit_test(test_hostile_ack),	cmocka_unit_test(test_wanted_too_soon),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
