@@ -6,7 +6,7 @@ sdr-help:
 	@echo "make bench-sdr       Writes over a long link that loses packets beside RC, with targets; by scheme, beside the model"
 	@echo "make bench-sdr-nccl  all-reduces of two sites of four ranks over 25 ms, over the plugin for NCCL, beside RC (40 minutes; QUICK=1: 6)"
 	@echo "make bench-sdr-means SDR's and RC's times beside a simulation packet by packet, within 10 and 15 % (an hour and a half; QUICK=1: 10 minutes)"
-	@echo "make bench-sdr-share senders that find their rate themselves: alone, beside TCP, beside each other; simulated, and on software NICs (3 minutes)"
+	@echo "make bench-sdr-share senders that find their rate themselves: alone, beside TCP, beside each other; simulated, and on software NICs (20 minutes at most; QUICK=1: 3)"
 	@echo "make sdr-figures     what SDR's paper claims beside what the model gives: $(OUT)/sdr-model.json, figures"
 	@echo "make sdr-long        SDR: 1,000 rounds of late packets on each backend, bursts, a pulled NIC, a ring's sum (an hour)"
 	@echo "make nccl-long       the plugin for NCCL: 1,000 runs on links, with NICs and messages that are drawn (RUNS=N, SEED=N; an hour)"
@@ -24,7 +24,7 @@ bench-sdr-means: build
 	@python3 sdr/bench/means.py --build $(B) --out $(OUT) $(if $(SEED),--seed $(SEED)) $(if $(QUICK),--writes 25 --size 8M --rc-seconds 30)
 
 bench-sdr-share: build
-	@python3 sdr/bench/share.py --build $(B) --out $(OUT) $(if $(SEED),--seed $(SEED))
+	@python3 sdr/bench/share.py --build $(B) --out $(OUT) $(if $(SEED),--seed $(SEED)) $(if $(QUICK),--quick)
 
 sdr-long: build
 	@SDR_BURST_ROUNDS=10000 $(B)/out/bin/sdr_burst_test

@@ -1,0 +1,1 @@
+../../bench/draw_dashboard.py
