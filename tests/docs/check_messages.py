@@ -35,7 +35,7 @@ EXCEPT = [
     (r"tools/(status|drain)\.c", r"^, |^  (?!QP 0x%06llx stays)|^%d: (?!uses)|^%lld \(|connections on it|^port down$|^LID ",
      "a report, no complaint"),
     (r"tools/why_(words|todo)\.c", r"", "the words of a story, which says itself what to do"),
-    (r"tools/why\.c", r"^(?!why takes|no program with)", "a story, which says itself what to do"),
+    (r"tools/why\.c", r"^(?!why takes|no program)", "a story, which says itself what to do"),
     (r"tools/proc\.c", r"^Max open files$", "a row of /proc"),
     (r"tools/report\w*\.c", r"^(?!report takes|%s is incomplete|%s: out of|tar|no program)",
      "the list of what is in the archive, and its parts"),

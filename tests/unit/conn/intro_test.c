@@ -54,13 +54,11 @@ void __wrap_sh_peer_serve(struct sh_peer *peer, const struct ibv_ah_attr *ah)
 	assert_ptr_equal(ah, &qp.app.attr.ah_attr);
 }
 
-struct sh_peer_path *__wrap_sh_peer_route(struct sh_peer *peer, struct sh_nic *nic,
-					  uint8_t peer_nic);
-struct sh_peer_path *__wrap_sh_peer_route(struct sh_peer *peer, struct sh_nic *nic,
-					  uint8_t peer_nic)
+struct sh_peer_path *__wrap_sh_peer_route(struct sh_peer *peer, struct sh_nic *nic, uint8_t to);
+struct sh_peer_path *__wrap_sh_peer_route(struct sh_peer *peer, struct sh_nic *nic, uint8_t to)
 {
 	assert_non_null(peer);
-	assert_ptr_equal(nic, &nics[peer_nic]);
+	assert_ptr_equal(nic, &nics[to]);
 	return &route;
 }
 
