@@ -255,7 +255,7 @@ static void room_spread(struct doctor *d, uint64_t lockable)
  */
 void doctor_room(struct doctor *d)
 {
-	uint64_t lockable = backup_lockable(), locks = 2ull * BACKUP_CONTROL_BYTES;
+	uint64_t lockable = backup_lockable(), locks = 2ull * BACKUP_CONTROL_FIRST;
 
 	if (lockable == UINT64_MAX) {
 		doctor_say(d, "memlock", FINDING_OK, "no limit for this process");

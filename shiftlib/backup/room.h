@@ -10,7 +10,8 @@
 
 #include "shiftlib/backup/map.h"
 
-#define BACKUP_CONTROL_BYTES (2600u << 10) /* on one NIC, at most */
+#define BACKUP_CONTROL_BYTES (2600u << 10) /* on one NIC, at most: with many peers */
+#define BACKUP_CONTROL_FIRST (400u << 10)  /* on one NIC, with few */
 /*
  * There is room if the buffers of all NICs together are no more than one of so many parts of what
  * may be locked.
@@ -22,7 +23,7 @@
  * pass it.
  */
 uint64_t backup_lockable(void);
-/* Returns what a process locks on its NIC and all backups of it, where these are most. */
+/* Returns what a process locks at most on its NIC and all backups of it, where these are most. */
 uint64_t backup_control_bytes(const struct backup_map *map);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Sending and receiving by the control QP. Only receives may wake the background thread, so there
- * are two CQs; the next sender takes the send completions. Each send copies into its own slot of
- * the registered buffer, as completions come in posting order: slot n is free when all before it
- * are.
+ * are two CQs; the next sender takes the send completions. Each send is copied into a ring of
+ * bytes, as datagrams are mostly much smaller than the largest.
  */
 #include "shiftlib/control/internal.h"
 
@@ -73,6 +72,22 @@ void sh_control_mark_dead(struct sh_control *control)
 bool sh_control_dead(const struct sh_control *control)
 {
 	return atomic_load_explicit(&control->dead, memory_order_relaxed);
+}
+
+bool sh_control_wide(const struct sh_control *control)
+{
+	return atomic_load_explicit(&control->wide, memory_order_acquire);
+}
+
+bool sh_control_tight(const struct sh_control *control)
+{
+	return atomic_load_explicit(&control->tight, memory_order_relaxed);
+}
+
+static void control_tighten(struct sh_control *control)
+{
+	if (!sh_control_wide(control))
+		atomic_store_explicit(&control->tight, true, memory_order_relaxed);
 }
 
 static int control_die(struct sh_control *control, const char *what)
@@ -150,6 +165,37 @@ size_t sh_path_payload_max(const struct sh_path *path)
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
+#define RING_ALIGN 64u /* a cache line */
+
+/* Takes bytes of the ring for the next send. NULL: too few are free. */
+static uint8_t *ring_take(struct sh_control *control, size_t length)
+{
+	struct control_ring *ring = &control->ring;
+	uint32_t need = ((uint32_t)length + RING_ALIGN - 1) & ~(RING_ALIGN - 1);
+	bool wraps = ring->head + need > ring->bytes;
+	uint32_t skip = wraps ? ring->bytes - ring->head : 0;
+	uint8_t *at = ring->at + (wraps ? 0 : ring->head);
+
+	if (ring->used + skip + need > ring->bytes)
+		return NULL;
+	ring->took[control->sends_posted % SH_CONTROL_SENDS] = skip + need;
+	ring->used += skip + need;
+	ring->head = (uint32_t)(at - ring->at) + need;
+	return at;
+}
+
+static void ring_give_back(struct sh_control *control, uint32_t sends)
+{
+	struct control_ring *ring = &control->ring;
+	uint32_t *took;
+
+	while (sends--) {
+		took = &ring->took[control->sends_done++ % SH_CONTROL_SENDS];
+		ring->used -= *took;
+		*took = 0;
+	}
+}
+
 static int control_reclaim_locked(struct sh_control *control)
 {
 	struct ibv_wc wc[POLL_BATCH];
@@ -162,7 +208,7 @@ static int control_reclaim_locked(struct sh_control *control)
 		for (i = 0; i < n; i++)
 			if (wc[i].status != IBV_WC_SUCCESS)
 				return control_die(control, "a send failed");
-		control->sends_done += (uint32_t)n;
+		ring_give_back(control, (uint32_t)n);
 		if (control->proof_at && (int32_t)(control->sends_done - control->proof) > 0) {
 			control->proven_at = control->proof_at;
 			control->proof_at = 0;
@@ -174,22 +220,18 @@ static int control_reclaim_locked(struct sh_control *control)
 }
 
 static int control_post_send_locked(struct sh_control *control, const struct sh_path *path,
-				    const void *buf, size_t length)
+				    const uint8_t *copy, size_t length)
 {
-	uint32_t slot = control->sends_posted % SH_CONTROL_SENDS;
-	uint8_t *copy = control->buffer + SENDS_OFFSET + (size_t)slot * SEND_BYTES;
 	struct ibv_sge sge = { .addr = (uintptr_t)copy,
 			       .length = (uint32_t)length,
-			       .lkey = control->mr->lkey };
-	struct ibv_send_wr wr = { .wr_id = slot,
-				  .sg_list = &sge,
+			       .lkey = control->ring.lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge,
 				  .num_sge = 1,
 				  .opcode = IBV_WR_SEND,
 				  .send_flags = IBV_SEND_SIGNALED },
 			   *bad;
 	uint64_t now = sh_now_ns(); /* what is sent was posted behind this moment */
 
-	memcpy(copy, buf, length);
 	wr.wr.ud.ah = path->ah;
 	wr.wr.ud.remote_qpn = path->qpn;
 	wr.wr.ud.remote_qkey = path->qkey;
@@ -207,15 +249,20 @@ static int control_post_send_locked(struct sh_control *control, const struct sh_
 static int control_send_locked(struct sh_control *control, const struct sh_path *path,
 			       const void *buf, size_t length)
 {
-	int ret = 0;
+	uint8_t *copy = NULL;
 
-	if (control->sends_posted - control->sends_done >= SH_CONTROL_SENDS / 2)
-		ret = control_reclaim_locked(control);
-	if (ret)
-		return ret;
-	if (control->sends_posted - control->sends_done >= SH_CONTROL_SENDS)
+	if ((control->sends_posted - control->sends_done >= SH_CONTROL_SENDS / 2 ||
+	     control->ring.used >= control->ring.bytes / 2) &&
+	    control_reclaim_locked(control))
+		return -EIO;
+	if (control->sends_posted - control->sends_done < SH_CONTROL_SENDS)
+		copy = ring_take(control, length);
+	if (!copy) {
+		control_tighten(control);
 		return -EAGAIN;
-	return control_post_send_locked(control, path, buf, length);
+	}
+	memcpy(copy, buf, length);
+	return control_post_send_locked(control, path, copy, length);
 }
 
 int sh_control_send(struct sh_path *path, const void *buf, size_t length)
@@ -264,11 +311,27 @@ uint64_t sh_control_proven_at(struct sh_control *control)
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
+/* Returns the place of a receive, and by *mr its region. */
+static uint8_t *control_slot(const struct sh_control *control, uint64_t slot,
+			     const struct ibv_mr **mr)
+{
+	const struct control_memory *memory = &control->memory[CONTROL_FIRST];
+
+	if (slot >= SH_CONTROL_RECEIVES_FIRST && sh_control_wide(control)) {
+		memory = &control->memory[CONTROL_WIDE];
+		slot -= SH_CONTROL_RECEIVES_FIRST;
+	}
+	*mr = memory->mr;
+	return memory->buffer + slot * RECEIVE_BYTES;
+}
+
 int sh_control_post_receive(struct sh_control *control, uint64_t slot)
 {
-	struct ibv_sge sge = { .addr = (uintptr_t)control->buffer + slot * RECEIVE_BYTES,
+	const struct ibv_mr *mr;
+	const uint8_t *at = control_slot(control, slot, &mr);
+	struct ibv_sge sge = { .addr = (uintptr_t)at,
 			       .length = GRH_BYTES + SH_CONTROL_MTU_MAX,
-			       .lkey = control->mr->lkey };
+			       .lkey = mr->lkey };
 	struct ibv_recv_wr wr = { .wr_id = slot, .sg_list = &sge, .num_sge = 1 }, *bad;
 
 	return -ibv_post_recv(control->qp, &wr, &bad);
@@ -307,7 +370,8 @@ static int control_take_events(struct sh_control *control)
 static int control_receive_one(struct sh_control *control, const struct ibv_wc *wc,
 			       const struct receiver *to)
 {
-	const uint8_t *buf = control->buffer + wc->wr_id * RECEIVE_BYTES;
+	const struct ibv_mr *mr;
+	const uint8_t *buf = control_slot(control, wc->wr_id, &mr);
 
 	if (wc->status != IBV_WC_SUCCESS)
 		return control_die(control, "a receive failed");
@@ -329,6 +393,8 @@ static int control_poll(struct sh_control *control, int max, const struct receiv
 		n = want ? ibv_poll_cq(control->recv_cq, want, wc) : 0;
 		if (n < 0)
 			return control_die(control, "its receive queue cannot be polled");
+		if (n == POLL_BATCH)
+			control_tighten(control);
 		for (i = 0; i < n; i++) {
 			ret = control_receive_one(control, &wc[i], to);
 			if (ret)

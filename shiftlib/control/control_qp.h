@@ -22,9 +22,13 @@
 #include "shiftlib/control/pkeys.h"
 #include "shiftlib/shift.h"
 
-#define SH_CONTROL_RECEIVES 512
+#define SH_CONTROL_RECEIVES 512 /* at most */
 #define SH_CONTROL_SENDS    128
-#define SH_CONTROL_MTU_MAX  4096 /* bytes of payload; the GRH comes on top */
+/* Until sh_control_widen(): receives, and bytes of datagrams that are being sent. */
+#define SH_CONTROL_RECEIVES_FIRST   64
+#define SH_CONTROL_SEND_BYTES_FIRST (128u << 10)
+#define SH_CONTROL_SEND_BYTES	    (384u << 10) /* from then on */
+#define SH_CONTROL_MTU_MAX	    4096	 /* bytes of payload; the GRH comes on top */
 
 struct sh_control;
 struct sh_path;
@@ -98,6 +102,15 @@ uint64_t sh_control_waiting_since(struct sh_control *control);
  * earlier; 0: none was sent.
  */
 uint64_t sh_control_proven_at(struct sh_control *control);
+
+/*
+ * A control QP opens with room for few datagrams at once. tight: true if more came or left at once
+ * than half of that, until it is wide. widen: blocks, on the NIC's worker; adds registered memory
+ * for SH_CONTROL_RECEIVES. 0: it is wide, until its rest; -errno: all is as before.
+ */
+bool sh_control_tight(const struct sh_control *control);
+bool sh_control_wide(const struct sh_control *control);
+int sh_control_widen(struct sh_control *control);
 
 /*
  * A rest without buffers, if memory that may be locked is short: nothing is sent (-EAGAIN) or

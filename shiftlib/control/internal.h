@@ -9,14 +9,30 @@
 
 #define GRH_BYTES	40   /* bytes before each received UD payload (IBA 11.4.1.2) */
 #define RECEIVE_BYTES	4160 /* GRH and payload, on a cache line */
-#define SEND_BYTES	SH_CONTROL_MTU_MAX
-#define SENDS_OFFSET	((size_t)SH_CONTROL_RECEIVES * RECEIVE_BYTES)
-#define BUFFER_BYTES	(SENDS_OFFSET + (size_t)SH_CONTROL_SENDS * SEND_BYTES)
-#define POLL_BATCH	32
+#define POLL_BATCH	32 /* half of the first receives: a full batch shows that these are tight */
 #define ROCE_HOP_LIMIT	64
 #define QKEY_PRIVILEGED 0x80000000u /* Q_Keys never sent: the QP's own is (IBA 10.2.5) */
 
+_Static_assert(POLL_BATCH == SH_CONTROL_RECEIVES_FIRST / 2, "a batch tells whether it is tight");
 _Static_assert(GRH_BYTES + SH_CONTROL_MTU_MAX <= RECEIVE_BYTES, "a datagram fits its slot");
+
+/* The registered memory of the beginning, and what sh_control_widen() adds. */
+enum control_part { CONTROL_FIRST, CONTROL_WIDE, CONTROL_PARTS };
+
+struct control_memory {
+	uint8_t *buffer; /* receives, then sends */
+	struct ibv_mr *mr;
+};
+
+/*
+ * The copies of sent datagrams, one behind the other. Completions come in posting order, so bytes
+ * are freed in the order in which they were taken.
+ */
+struct control_ring {
+	uint8_t *at;
+	uint32_t lkey, bytes, head, used;
+	uint32_t took[SH_CONTROL_SENDS]; /* bytes of each send under way; 0: none of this ring */
+};
 
 struct sh_control {
 	const struct shift_real *real;
@@ -25,15 +41,17 @@ struct sh_control {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *recv_cq, *send_cq;
 	struct ibv_qp *qp;
-	struct ibv_mr *mr;
-	uint8_t *buffer; /* receives, then sends */
+	struct control_memory memory[CONTROL_PARTS];
 	uint8_t port;
 	_Atomic bool dead, rests;
+	_Atomic bool wide;     /* CONTROL_WIDE is there: its receives may complete */
+	_Atomic bool tight;    /* half of the receives were used at once, or a send found no room */
 	struct sh_pkeys pkeys; /* the port's, when it was opened */
 	pthread_mutex_t lock;
 	/* Under lock: */
 	struct sh_address address;
 	bool grh_required;
+	struct control_ring ring;
 	uint32_t sends_posted, sends_done;
 	uint32_t proof; /* number of a send posted at proof_at, which becomes proven_at once sent */
 	uint64_t proof_at, proven_at;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The life of a control QP: opening, rest and closing. */
+/* The life of a control QP: opening, room for more, rest and closing. */
 #include "shiftlib/control/internal.h"
 
 #include <errno.h>
@@ -21,28 +21,77 @@ static void control_log_failure(const struct sh_control *control, const char *st
 	       control_nic(control), control->port, step, strerror(-ret));
 }
 
-static int control_init_buffer(struct sh_control *control)
+static const struct {
+	uint32_t receives, send_bytes;
+} control_sizes[CONTROL_PARTS] = {
+	[CONTROL_FIRST] = { SH_CONTROL_RECEIVES_FIRST, SH_CONTROL_SEND_BYTES_FIRST },
+	[CONTROL_WIDE] = { SH_CONTROL_RECEIVES - SH_CONTROL_RECEIVES_FIRST, SH_CONTROL_SEND_BYTES },
+};
+
+static size_t control_receive_bytes(enum control_part part)
 {
-	/*
-	 * own pages, as registered memory must not be shared with a forked child's heap; all
-	 * populated at once, as a NIC pins them
-	 */
-	void *buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE,
+	return (size_t)control_sizes[part].receives * RECEIVE_BYTES;
+}
+
+static size_t control_bytes(enum control_part part)
+{
+	return control_receive_bytes(part) + control_sizes[part].send_bytes;
+}
+
+/*
+ * Own pages, as registered memory must not be shared with a forked child's heap; all populated at
+ * once, as a NIC pins them.
+ */
+static int control_memory_init(struct sh_control *control, enum control_part part)
+{
+	struct control_memory *memory = &control->memory[part];
+	void *buffer = mmap(NULL, control_bytes(part), PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	int ret;
 
 	if (buffer == MAP_FAILED)
 		return -errno;
 	errno = 0;
-	control->mr =
-		control->real->reg_mr(control->pd, buffer, BUFFER_BYTES, IBV_ACCESS_LOCAL_WRITE);
-	if (!control->mr) {
-		int ret = sh_errno_or(ENOMEM);
-
-		munmap(buffer, BUFFER_BYTES);
+	memory->mr = control->real->reg_mr(control->pd, buffer, control_bytes(part),
+					   IBV_ACCESS_LOCAL_WRITE);
+	if (!memory->mr) {
+		ret = sh_errno_or(ENOMEM);
+		munmap(buffer, control_bytes(part));
 		return ret;
 	}
-	control->buffer = buffer;
+	memory->buffer = buffer;
 	return 0;
+}
+
+/* False: the NIC keeps it, and the memory stays. */
+static bool control_memory_free(struct sh_control *control, enum control_part part)
+{
+	struct control_memory *memory = &control->memory[part];
+
+	if (memory->mr && control->real->dereg_mr(memory->mr))
+		return false;
+	if (memory->buffer)
+		munmap(memory->buffer, control_bytes(part));
+	*memory = (struct control_memory){ 0 };
+	return true;
+}
+
+/* Sends are copied into that part from now on. Those under way count no more. */
+static void control_ring_begin(struct sh_control *control, enum control_part part)
+{
+	control->ring = (struct control_ring){ .at = control->memory[part].buffer +
+						     control_receive_bytes(part),
+					       .lkey = control->memory[part].mr->lkey,
+					       .bytes = control_sizes[part].send_bytes };
+}
+
+static int control_init_buffer(struct sh_control *control)
+{
+	int ret = control_memory_init(control, CONTROL_FIRST);
+
+	if (!ret)
+		control_ring_begin(control, CONTROL_FIRST);
+	return ret;
 }
 
 static int control_init_channel(struct sh_control *control)
@@ -114,14 +163,20 @@ static int control_init_qp(struct sh_control *control)
 	return control_modify_qp(control);
 }
 
-static int control_post_receives(struct sh_control *control)
+static int control_post_from(struct sh_control *control, uint64_t slot, uint64_t end)
 {
-	uint64_t slot;
 	int ret = 0;
 
-	for (slot = 0; slot < SH_CONTROL_RECEIVES && !ret; slot++)
+	for (; slot < end && !ret; slot++)
 		ret = sh_control_post_receive(control, slot);
 	return ret;
+}
+
+static int control_post_receives(struct sh_control *control)
+{
+	return control_post_from(control, 0,
+				 sh_control_wide(control) ? SH_CONTROL_RECEIVES
+							  : SH_CONTROL_RECEIVES_FIRST);
 }
 
 static int control_init_address(struct sh_control *control)
@@ -182,6 +237,29 @@ int sh_control_open(const struct shift_real *real, struct ibv_context *context, 
 	return 0;
 }
 
+/* ---- room for more -------------------------------------------------------------------------- */
+
+/*
+ * Sends that are under way keep their bytes in the first part, whose ring is used no more. Receives
+ * are posted behind the store of wide, as they may complete at once.
+ */
+int sh_control_widen(struct sh_control *control)
+{
+	int ret;
+
+	if (sh_control_wide(control) || sh_control_rests(control))
+		return 0;
+	ret = control_memory_init(control, CONTROL_WIDE);
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&control->lock);
+	control_ring_begin(control, CONTROL_WIDE);
+	pthread_mutex_unlock(&control->lock);
+	atomic_store_explicit(&control->wide, true, memory_order_release);
+	atomic_store_explicit(&control->tight, false, memory_order_relaxed);
+	return control_post_from(control, SH_CONTROL_RECEIVES_FIRST, SH_CONTROL_RECEIVES);
+}
+
 /* ---- rest ----------------------------------------------------------------------------------- */
 
 void sh_control_rest_begin(struct sh_control *control)
@@ -198,13 +276,11 @@ static void control_forget(struct ibv_cq *cq)
 		;
 }
 
-static void control_free_buffer(struct sh_control *control)
+static void control_free_buffers(struct sh_control *control)
 {
-	if (!control->mr || control->real->dereg_mr(control->mr))
-		return;
-	munmap(control->buffer, BUFFER_BYTES);
-	control->mr = NULL;
-	control->buffer = NULL;
+	control_memory_free(control, CONTROL_FIRST);
+	if (control_memory_free(control, CONTROL_WIDE))
+		atomic_store_explicit(&control->wide, false, memory_order_release);
 }
 
 void sh_control_rest(struct sh_control *control)
@@ -215,8 +291,9 @@ void sh_control_rest(struct sh_control *control)
 	if (!control->real->modify_qp(control->qp, &attr, IBV_QP_STATE)) {
 		control_forget(control->send_cq);
 		control_forget(control->recv_cq);
-		control_free_buffer(control);
+		control_free_buffers(control);
 	}
+	control->ring = (struct control_ring){ 0 }; /* a send that comes in between finds no room */
 	control->sends_posted = control->sends_done = 0;
 	control->proof_at = control->waiting_since = 0;
 	pthread_mutex_unlock(&control->lock);
@@ -224,8 +301,14 @@ void sh_control_rest(struct sh_control *control)
 
 int sh_control_wake(struct sh_control *control)
 {
-	int ret = control->mr ? 0 : control_init_buffer(control);
+	struct control_memory *first = &control->memory[CONTROL_FIRST];
+	int ret = first->mr ? 0 : control_memory_init(control, CONTROL_FIRST);
 
+	if (!ret) {
+		control_ring_begin(control,
+				   sh_control_wide(control) ? CONTROL_WIDE : CONTROL_FIRST);
+		atomic_store_explicit(&control->tight, false, memory_order_relaxed);
+	}
 	if (!ret)
 		ret = control_modify_qp(control);
 	if (!ret)
@@ -264,6 +347,7 @@ void sh_control_close(struct sh_control *control)
 {
 	const struct shift_real *real = control->real;
 	bool kept = control->qp && real->destroy_qp(control->qp);
+	enum control_part part;
 
 	if (!kept && control->send_cq)
 		real->destroy_cq(control->send_cq);
@@ -273,10 +357,8 @@ void sh_control_close(struct sh_control *control)
 	}
 	if (control->channel)
 		real->destroy_comp_channel(control->channel);
-	if (!kept && control->mr)
-		kept = real->dereg_mr(control->mr);
-	if (!kept && control->buffer)
-		munmap(control->buffer, BUFFER_BYTES);
+	for (part = CONTROL_FIRST; part < CONTROL_PARTS && !kept; part++)
+		kept = !control_memory_free(control, part);
 	if (!kept && control->pd)
 		real->dealloc_pd(control->pd);
 	pthread_mutex_destroy(&control->lock);

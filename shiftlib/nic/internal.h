@@ -61,6 +61,9 @@ void sh_nic_give_again(struct sh_nic *nic) SH_LOCKED;
 /* A control queue pair that rested is awake, or rests on and is woken later. */
 void sh_nic_control_woken(struct sh_nic *nic, bool awake) SH_LOCKED;
 
+/* widen.c: gives the control queue pair room for more datagrams, if that is due. */
+void sh_nic_widen_poll(struct sh_nic *nic, uint64_t now) SH_LOCKED;
+
 /* partition.c: the port's table has changed. */
 void sh_nic_pkeys_ask(struct sh_nic *nic) SH_LOCKED;
 /* Makes SHIFT's own datagrams follow their partition to its new place, once the worker is free. */

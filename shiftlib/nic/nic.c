@@ -95,6 +95,7 @@ static void nics_map(struct ibv_device *const *list)
 	static struct backup_nic nics[SH_MAX_NICS];
 	char err[BACKUP_MAP_ERR_MAX];
 	uint32_t i;
+	int failed;
 
 	memset(nics, 0, sizeof(nics)); /* the child of a fork has its parent's */
 	for (i = 0; i < sh_nics.n; i++) {
@@ -106,7 +107,11 @@ static void nics_map(struct ibv_device *const *list)
 		nics[i].foreign = !sp_engine_serves(sh.config.engine, &all[i]);
 		backup_place_read("/sys", sh_nics.nic[i].name, &sh_nics.nic[i].place);
 	}
-	if (backup_map_parse(nics_backup(nics), nics, sh_nics.n, &sh_nics.map, err, sizeof(err)))
+	failed = backup_map_parse(nics_backup(nics), nics, sh_nics.n, &sh_nics.map, err,
+				  sizeof(err));
+	sh_nics.cramped =
+		backup_lockable() / BACKUP_CONTROL_PART < backup_control_bytes(&sh_nics.map);
+	if (failed)
 		sh_log(SH_LOG_ERROR, "SHIFT_BACKUP: %s; the job runs without protection", err);
 	else
 		nics_map_tell(nics);
@@ -259,6 +264,7 @@ static void nics_run(uint64_t now) SH_LOCKED
 		if (sh_nics.nic[i].look_at && sh_nics.nic[i].look_at <= now)
 			nic_poll(&sh_nics.nic[i]);
 		sh_nic_own_partition(&sh_nics.nic[i]);
+		sh_nic_widen_poll(&sh_nics.nic[i], now);
 	}
 }
 

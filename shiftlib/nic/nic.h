@@ -130,7 +130,13 @@ struct sh_nics {
 	uint32_t revision; /* the highest revision */
 	bool known;
 	bool limited; /* not all memory may be locked */
-	struct {      /* VLAN of the first connection */
+	bool cramped; /* no room for the largest control queue pairs, see backup/room.h */
+	bool many;    /* many control datagrams may come at once */
+	struct {      /* widen.c, by NIC */
+		bool asked;
+		uint64_t not_before; /* end of the pause behind a try that found no memory */
+	} widen[SH_MAX_NICS];
+	struct { /* VLAN of the first connection */
 		bool known;
 		uint16_t id; /* 0: none */
 	} vlan;
@@ -206,6 +212,8 @@ void sh_nic_ask(struct sh_nic *nic) SH_LOCKED;
  */
 bool sh_nics_on_vlan(uint16_t vlan) SH_LOCKED;
 void sh_nic_link(struct sh_nic *nic, bool running) SH_LOCKED;
+/* Tells how many control datagrams may come at once on a NIC. */
+void sh_nics_expect(uint32_t datagrams) SH_LOCKED;
 /* On its worker; idle objects there are gone. */
 void sh_nic_emptied(struct sh_nic *nic) SH_LOCKED;
 

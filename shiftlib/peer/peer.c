@@ -22,9 +22,11 @@
 #include "shiftlib/peer/outbox.h"
 #include "shiftlib/peer/peer.h"
 
-#define PEER_OPEN_NS	SH_NS_PER_S	   /* pause before the next try of a control path */
-#define PEER_REST_NS	(60 * SH_NS_PER_S) /* until a peer without a connection is forgotten */
-#define PEER_SEND_PATHS 2		   /* for datagrams that may take any path */
+#define PEER_OPEN_NS	 SH_NS_PER_S	    /* pause before the next try of a control path */
+#define PEER_REST_NS	 (60 * SH_NS_PER_S) /* until a peer without connections is forgotten */
+#define PEERS_AT_ONCE	 4		    /* datagrams of a peer about itself */
+#define PEERS_CONNS_EACH 4		    /* connections whose messages share one */
+#define PEER_SEND_PATHS	 2		    /* for datagrams that may take any path */
 
 struct sh_peers sh_peers;
 
@@ -88,14 +90,27 @@ struct sh_peer *sh_peer_get(uint64_t instance)
 	return peer_new(instance);
 }
 
+/*
+ * Tells how many datagrams may come at once: a few of each peer about itself (a ping, a pong, keys,
+ * addresses), and messages of connections, of which one datagram carries some.
+ */
+static void peers_expect(void) SH_LOCKED
+{
+	sh_nics_expect(PEERS_AT_ONCE * sh_peers.n + sh_peers.conns / PEERS_CONNS_EACH);
+}
+
 void sh_peer_join(struct sh_peer *peer)
 {
+	sh_peers.conns++;
+	peers_expect();
 	if (!peer->conns++) /* not told anything while it rested */
 		peer->keys_resend_at = peer->nics_resend_at = sh_now_ns();
 }
 
 void sh_peer_leave(struct sh_peer *peer)
 {
+	sh_peers.conns--;
+	peers_expect();
 	if (!--peer->conns)
 		peer->rest_at = sh_now_ns();
 }

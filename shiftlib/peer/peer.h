@@ -113,7 +113,7 @@ struct sh_peer {
 
 struct sh_peers {
 	struct list_node list;
-	uint32_t n;
+	uint32_t n, conns;		       /* numbers of peers, and of connections with them */
 	struct sh_table by_instance;	       /* number of an instance -> peer */
 	struct list_node outs;		       /* paths with something to send */
 	uint32_t outs_held;		       /* number of holders, who go over many connections */
@@ -167,8 +167,8 @@ static inline struct sh_keymap *sh_peer_keys(struct sh_peer *peer, uint8_t nic, 
 struct sh_peer_path *sh_peer_path(struct sh_peer *peer, const struct sh_nic *nic,
 				  uint8_t remote_nic); /* NULL: none */
 /* Count a connection with that peer, from join to leave. */
-void sh_peer_join(struct sh_peer *peer);
-void sh_peer_leave(struct sh_peer *peer);
+void sh_peer_join(struct sh_peer *peer) SH_LOCKED;
+void sh_peer_leave(struct sh_peer *peer) SH_LOCKED;
 uint64_t sh_peer_next_timer(const struct sh_peer *peer);
 
 /* Returns the bytes of a datagram that pass on this open path. */

@@ -14,7 +14,7 @@ from shiftlab.perftest import SOON, Failed
 
 QPS = 3
 MEMORY = "768K"     # what within registers: 256 KiB for each of its connections
-LOCKED_AT_ALL = 2 * 2600 + 2 * 768      # KiB, on a NIC and its backup
+LOCKED_AT_ALL = 2 * 400 + 2 * 768       # KiB, on a NIC and its backup
 UNCHANGED, SKIPPED, NOT_STARTED = {}, 77, 125
 
 

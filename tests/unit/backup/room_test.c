@@ -50,9 +50,13 @@ static void by_the_number_of_nics(void **state)
 static void not_less_than_a_control_queue_pair_has(void **state)
 {
 	(void)state;
+	assert_true(SH_CONTROL_RECEIVES_FIRST * (SH_CONTROL_MTU_MAX + GRH_BYTES) +
+			    SH_CONTROL_SEND_BYTES_FIRST <=
+		    BACKUP_CONTROL_FIRST);
 	assert_true(SH_CONTROL_RECEIVES * (SH_CONTROL_MTU_MAX + GRH_BYTES) +
-			    SH_CONTROL_SENDS * SH_CONTROL_MTU_MAX <=
+			    SH_CONTROL_SEND_BYTES_FIRST + SH_CONTROL_SEND_BYTES <=
 		    BACKUP_CONTROL_BYTES);
+	assert_true(BACKUP_CONTROL_FIRST <= 512 << 10); /* the aim, with the rings */
 }
 
 /* The limit counts, but for who may pass it. */

@@ -24,6 +24,7 @@
 #include "tests/lib/random.h"
 
 #define WINDOW	   32
+#define WIDE_AT	   100 /* datagrams until the end that echoes has room for more */
 #define PATIENCE_S 60
 #define OVER	   UINT64_MAX
 #define BURST	   (4 * SH_CONTROL_SENDS) /* datagrams of one thread */
@@ -62,6 +63,7 @@ struct peer {
 	struct sh_control *control;
 	struct sh_path *path;
 	uint64_t seed, sent, received, wanted;
+	pthread_t widens;
 	atomic_int burst_sent;
 	bool over;
 };
@@ -155,6 +157,16 @@ static void echo_one(void *arg, const void *buf, size_t length)
 	struct peer *peer = arg;
 
 	REQUIRE(!sh_control_send(peer->path, buf, length));
+	peer->received++;
+}
+
+static void *widen_main(void *arg)
+{
+	struct peer *peer = arg;
+
+	REQUIRE(!sh_control_widen(peer->control));
+	REQUIRE(sh_control_wide(peer->control));
+	return NULL;
 }
 
 /* No datagram can end it: the answer to the last one would be lost with the QP that still has it. */
@@ -169,6 +181,8 @@ static int run_echo(struct peer *peer)
 		REQUIRE(poll(fds, 2, -1) >= 1);
 		if (fds[0].revents)
 			REQUIRE(peer_wait(peer, echo_one) >= 0);
+		if (peer->received >= WIDE_AT && !sh_control_wide(peer->control))
+			widen_main(peer);
 	}
 	return 0;
 }
@@ -245,6 +259,7 @@ static void burst(struct peer *peer)
 	for (i = 0; i < BURSTS; i++)
 		REQUIRE(!pthread_join(threads[i], NULL));
 	REQUIRE(atomic_load(&peer->burst_sent) >= SH_CONTROL_SENDS);
+	REQUIRE(sh_control_tight(peer->control));
 }
 
 static void over_one(void *arg, const void *got, size_t length)
@@ -256,12 +271,24 @@ static void over_one(void *arg, const void *got, size_t length)
 	peer->over = number == OVER;
 }
 
+/*
+ * Half-way its room gets larger, by another thread while datagrams come and go. Receives are used
+ * in turn, so all of the new ones are.
+ */
 static int run_drive(struct peer *peer)
 {
+	uint64_t half = peer->wanted / 2;
+	bool begun = false;
+
 	while (peer->received < peer->wanted) {
+		if (!begun && peer->received >= half) {
+			REQUIRE(!pthread_create(&peer->widens, NULL, widen_main, peer));
+			begun = true;
+		}
 		drive_send(peer);
 		REQUIRE(peer_wait(peer, drive_one) >= 0);
 	}
+	REQUIRE(begun && !pthread_join(peer->widens, NULL));
 	return 0;
 }
 
@@ -284,7 +311,10 @@ static int run_dies(struct peer *peer)
 	uint64_t over = OVER;
 	int ret;
 
+	REQUIRE(!sh_control_tight(peer->control));
 	burst(peer);
+	widen_main(peer);
+	REQUIRE(!sh_control_tight(peer->control));
 	while (!peer->over) {
 		ret = sh_control_send(peer->path, &over, sizeof(over));
 		REQUIRE(!ret || ret == -EAGAIN);
