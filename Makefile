@@ -27,7 +27,7 @@ endif
 .PHONY: all help deps build quick demo test san-address san-thread test-clang format check-format fuzz \
 	proof proof-long model-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long again-long soak cases situations alerts crossed gray-long \
 	valgrind programs \
-	pyverbs ucx-gtest rust-tests bench bench-simnic bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-regions bench-memory bench-kv \
+	pyverbs ucx-gtest rust-tests bench bench-simnic bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-regions bench-memory bench-idle bench-kv \
 	bench-detect bench-push bench-scale bench-cluster bench-programs bench-test \
 	bench-parity bench-bystanders bench-status bench-spread bench-txn figures figures-draw figures-publish install clean
 
@@ -86,6 +86,7 @@ help:
 	@echo "  make bench-begin      what a program sees of its set-up with 1 and 2 backups (1 minute)"
 	@echo "  make bench-regions    registering memory while a program runs, with 2 and 8 NICs"
 	@echo "  make bench-memory     memory of an idle queue pair: stock, with its standby, lazy (3 minutes)"
+	@echo "  make bench-idle       memory, wake-ups and CPU of an idle process with 8 NICs; CPU of a move (5 minutes)"
 	@echo "  make bench-detect     how soon each fault is found; what a drain costs (5 minutes)"
 	@echo "  make bench-push       what a move waits for READs from other devices' memory (4 minutes)"
 	@echo "  make bench-scale      how long 1 to 4,096 queue pairs of a dying NIC take to flow again"
@@ -312,6 +313,9 @@ bench-regions: build
 
 bench-memory: build
 	@python3 bench/memory.py --build $(B) --out $(OUT)
+
+bench-idle: build
+	@python3 bench/idle.py --build $(B) --out $(OUT) --rounds $(or $(ROUNDS),3)
 
 bench-detect: build
 	@python3 bench/detect.py --build $(B) --out $(OUT)
