@@ -5,7 +5,7 @@
  * X1: nothing that ran is laid again, but one cut request per carrier; nothing that never ran is delivered.
  * X2: an expected PSN is used for the carrier that it was told of, and only when that executes no more.
  * X3: an atomic completes with the value of its one execution, or both ends get errors.
- * X4: what somebody else has written, having seen one of our WRITEs, is not overwritten by that one.
+ * X4: what somebody else has written, having seen one of our WRITEs, is not overwritten by it.
  *
  * Where no number was told, or not a true one, X1 and X4 hold for what the count tells alone.
  */

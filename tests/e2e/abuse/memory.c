@@ -381,7 +381,7 @@ void run_storm(void)
 	nic_close(&nic);
 }
 
-/* ---- a peer that is stopped: registering goes on ---------------------------------------------- */
+/* ---- a peer that is stopped: registering goes on -------------------------------------------- */
 
 /* Each has the key of the one before it, which the peer has not heard to be gone. */
 static void register_again_and_again(struct nic *nic)

@@ -301,7 +301,7 @@ static void events_of(struct both *b)
 	say("EVENTS %c", b->name);
 }
 
-/* ---- with a thread that polls all the time ---------------------------------------------------- */
+/* ---- with a thread that polls all the time -------------------------------------------------- */
 
 static void *poller(void *arg)
 {

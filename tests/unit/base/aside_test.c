@@ -176,7 +176,7 @@ static int restore(void **state)
 	return setrlimit(RLIMIT_NOFILE, &first);
 }
 
-/* Where the program could give the new number to FD_SET(), the set would be written past its end. */
+/* If the program could give the new number to FD_SET(), the set would be written past its end. */
 static void what_is_shown_has_room_in_a_set(void **state)
 {
 	int fd = make(), old = fd;

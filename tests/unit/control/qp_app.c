@@ -169,7 +169,7 @@ static void *widen_main(void *arg)
 	return NULL;
 }
 
-/* No datagram can end it: the answer to the last one would be lost with the QP that still has it. */
+/* No datagram can end it: the answer to the last one would be lost with the QP that has it. */
 static int run_echo(struct peer *peer)
 {
 	struct pollfd fds[] = {
