@@ -100,7 +100,7 @@ enum sdr_job { SDR_JOB_CLOSE, SDR_JOB_MAKE, SDR_JOB_CONNECT };
 /* A way from a NIC here to one there, as one connection sees it. */
 struct sdr_watch {
 	struct sdr_join join;
-	bool failed; /* the way is to be left at the next look */
+	const char *fault; /* the way is to be left at the next look, for this; NULL: it is not */
 	bool lost,
 		over; /* the backing knows: of this end's NIC; and nothing comes by it any more */
 	uint64_t answered; /* requests */

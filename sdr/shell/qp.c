@@ -422,6 +422,28 @@ static int remake_backing(struct sdr_qp *qp, uint32_t ways)
 	return make_backing(qp);
 }
 
+/* True if a command ended so because its NIC is no more: gone, or what it answers is not heard. */
+static bool is_of_dead_nic(int err)
+{
+	return err == -EIO || err == -ENODEV || err == -ENOLINK;
+}
+
+/* A NIC that has died since the connection was made is left like any later one; not the last. */
+static int connect_rails(struct sdr_qp *qp, struct sdr_blob *other)
+{
+	uint32_t connected = 0;
+	int err = 0;
+
+	for (uint32_t r = 0; r < qp->attr.channels && (!err || is_of_dead_nic(err)); r++) {
+		err = sdr_rail_connect(qp, r, &other->nics[r % other->n_nics], other->qpn,
+				       other->control_qpn[r]);
+		if (err)
+			qp->rails.ways[sdr_rail_way(qp, r)].fault = "it cannot be connected";
+		connected += !err;
+	}
+	return connected && is_of_dead_nic(err) ? 0 : err;
+}
+
 static int connect_to(struct sdr_qp *qp, const struct sdr_blob *own, struct sdr_blob *other)
 {
 	enum ibv_mtu mtu = own->mtu < other->mtu ? own->mtu : (enum ibv_mtu)other->mtu;
@@ -436,10 +458,7 @@ static int connect_to(struct sdr_qp *qp, const struct sdr_blob *own, struct sdr_
 		err = remake_backing(qp, ways);
 	if (!err && (sdr_mtu_bytes(mtu) != qp->packet || other_chunk))
 		err = make_core(qp, sdr_mtu_bytes(mtu));
-	for (uint32_t r = 0; r < qp->attr.channels && !err; r++)
-		err = sdr_rail_connect(qp, r, &other->nics[r % other->n_nics], other->qpn,
-				       other->control_qpn[r]);
-	return err;
+	return err ? err : connect_rails(qp, other);
 }
 
 SDR_API int sdr_qp_connect(struct sdr_qp *qp, const void *remote, size_t len)

@@ -116,7 +116,7 @@ void sdr_rails_fail(struct sdr_qp *qp, uint32_t way, const char *fault)
 	sdr_why(qp, "%s: %s", sdr_way_nic(qp, way)->name, fault);
 	qp->counts.nics_lost += !is_lost(qp, sdr_way_device(qp, way));
 	w->lost = true;
-	w->failed = false;
+	w->fault = NULL;
 	if (qp->backing.ops->lost)
 		qp->backing.ops->lost(&qp->backing, way, false);
 	sdr_join_fail(&w->join, qp->now);
@@ -197,8 +197,8 @@ static const char *fault_of(struct sdr_qp *qp, uint32_t way, uint64_t step)
 		return "the device reports a fatal error";
 	if (qp->backing.failed >> way & 1)
 		return qp->backing.fault;
-	if (qp->rails.ways[way].failed)
-		return "a datagram cannot be posted";
+	if (qp->rails.ways[way].fault)
+		return qp->rails.ways[way].fault;
 	if (is_up(qp, way) && is_stuck(qp, way, step))
 		return "it answers no request for longer than a packet's lifetime, or a second";
 	return NULL;

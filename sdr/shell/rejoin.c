@@ -177,7 +177,8 @@ static void use_again(struct sdr_qp *qp, uint32_t way)
 
 	if (w->lost && qp->backing.ops->joined)
 		qp->backing.ops->joined(&qp->backing, way);
-	w->lost = w->over = w->failed = false;
+	w->lost = w->over = false;
+	w->fault = NULL;
 	w->stuck_ns = w->quiet_at = 0;
 	qp->backing.failed &= ~(1u << way);
 	qp->counts.nics_joined++;

@@ -56,8 +56,8 @@ int sdr_say_ctrl(struct sdr_qp *qp, struct sdr_ctrl *c)
 		return n;
 	qp->counts.datagrams_sent++;
 	if (sdr_control_send(control, sdr_mac_put(qp, room, (size_t)n)))
-		qp->rails.ways[sdr_rail_way(qp, (uint32_t)(control - qp->rails.controls))].failed =
-			true;
+		qp->rails.ways[sdr_rail_way(qp, (uint32_t)(control - qp->rails.controls))].fault =
+			"a datagram cannot be posted";
 	return 0;
 }
 

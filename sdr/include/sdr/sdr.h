@@ -143,7 +143,8 @@ int sdr_qp_info_get(struct sdr_qp *qp, void *info, size_t *len);
  * Connects to the end whose bytes these are. -EBADMSG: not the bytes of an end; -EPROTONOSUPPORT:
  * bytes of another version; -EPROTO: attributes differ, and sdr_qp_why() names them. After these
  * three another end may be tried. After any other error (-ENOMEM and the like) the connection can
- * only be destroyed.
+ * only be destroyed. A device that has died since sdr_qp_create() is no error while another one
+ * works: the connection leaves it, as it leaves one that dies later.
  */
 int sdr_qp_connect(struct sdr_qp *qp, const void *remote, size_t len);
 

@@ -130,6 +130,18 @@ def pulled(lab):
                     raise Failed(f"{kind} of h{end}: its NIC carried {share:.2f} of a share nevertheless")
 
 
+def unmet(lab):
+    """A NIC dies between the making of a connection and its peer's word: the connection goes on by the others."""
+    for kind in ("nic-internal-error", "nic-disassociate"):
+        for end in (0, 1):
+            with Lab(lab.out, nics=2) as own:
+                both = Late(own, "stage", 1, nics=2, before_peer=lambda: own.fault(kind, f"h{end}/mlx5_1"))
+                both.say(0, "post 1", "POSTED")
+                both.say(1, "send 1", "SENT")
+                both.say(0, "whole", "WHOLE")
+                both.end()
+
+
 def come_back(lab, kind, end, backend, rng):
     """One of the NICs fails, and is well again: it carries packets of the same connection as before."""
     nic = rng.randrange(NICS)
@@ -294,7 +306,7 @@ def named(lab):
         lab.ctl("heal", "h1/mlx5_0")
 
 
-CASES = {case.__name__: case for case in (late, waiting, displaced, pulled, back, left, given_back, several, unequal, named)}
+CASES = {case.__name__: case for case in (late, waiting, displaced, unmet, pulled, back, left, given_back, several, unequal, named)}
 
 if __name__ == "__main__":
     os.environ["SIMNIC_DEVX"] = "1"     # as kernels grant it: a root's key is made by it

@@ -336,7 +336,7 @@ def under_shift(lab):
 class Late:
     """A receiver on h0 and a sender on h1, each with one slot, that do one thing after the other. keys: of each end."""
 
-    def __init__(self, lab, backend, generations, keys=("-", "-"), patience_s=20, nics=1, program="sdr_late"):
+    def __init__(self, lab, backend, generations, keys=("-", "-"), patience_s=20, nics=1, program="sdr_late", before_peer=lambda: None):
         self.lab, self.ends, self.nics = lab, [], nics
         devices = ",".join(f"mlx5_{i}" for i in range(nics))
         for key, (host, role) in zip(keys, (("h0", "receiver"), ("h1", "sender"))):
@@ -344,6 +344,7 @@ class Late:
             self.ends.append(lab.start(host, argv, f"{role}-{len(lab.programs)}", stdin=True))
         self.seen = [0, 0]
         infos = [self.hear(i, "INFO")[1] for i in (0, 1)]
+        before_peer()
         for i in 0, 1:
             self.say(i, f"peer {infos[1 - i]}", "CONNECTED")
 
