@@ -12,6 +12,7 @@
 #include "sdr/rel/pause.h"
 #include "sdr/rel/rate.h"
 #include "sdr/rel/rel.h"
+#include "sdr/tests/sim/draw.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -72,11 +73,7 @@ static struct {
 
 static uint64_t draw(uint64_t below)
 {
-	uint64_t z = w.random += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return below ? (z ^ z >> 31) % below : 0;
+	return sim_draw(&w.random, below);
 }
 
 /* ---- ways and processors --------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* A schedule: what is drawn from its seed, and the loop of events. */
 #include "sim_world.h"
+#include "draw.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,11 +10,7 @@ enum sim_mutant sim_mutant;
 
 uint64_t sim_random(struct sim_world *w, uint64_t below)
 {
-	uint64_t z = w->random += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return below ? (z ^ z >> 31) % below : 0;
+	return sim_draw(&w->random, below);
 }
 
 bool sim_chance(struct sim_world *w, uint32_t in_1000)
