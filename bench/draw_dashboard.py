@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 
 COLUMNS = 24            # of Grafana's grid
 WIDTH, ROW = 7.2, 0.17  # inches: of the picture, and of a row of the grid
-FOOT = 0.42             # inches under the panels
+FOOT = 0.55             # inches under the panels
 SMALL = 5.5             # points
 ROWS_SHOWN = 7          # of a table
 GAP_S = 1.5             # between points of a line: farther apart, there was none, as Grafana shows it
@@ -116,7 +116,6 @@ def draw_dashboard(data, look, footer):
             draw_stat(axes, panel, look)
         else:
             draw_rows(axes, panel, look)
-    seen = ", ".join(f"{name} at {at:.0f} s" for name, at in data["times"].items() if name != "end")
-    footer(fig, data["about"], look, f"Queries of docs/grafana/shift.json, answered by Prometheus {data['prometheus']} and drawn by "
-                                     f"matplotlib, not by Grafana; {seen}.")
+    seen = "Dotted: " + ", ".join(f"{name} at {at:.0f} s" for name, at in data["times"].items() if name != "end")
+    footer(fig, data["about"], look, f"The dashboard's queries, answered by Prometheus {data['prometheus']}, drawn by matplotlib.\n{seen}.")
     return fig
