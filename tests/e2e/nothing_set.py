@@ -19,7 +19,7 @@ MOVED_BYTES = 2 * 8 * 1_069_000     # at least, by a round of NIXL or Mooncake, 
 REDUCED_BYTES = 8 * 106_000         # by an Allreduce of all sizes
 RPC_BYTES = 3 * 3 * 8 * 121_000
 START_S = 60
-REPEATS = "30000"           # of a benchmark: it outlasts a fault and the return
+REPEATS = "8000"            # of a benchmark: it outlasts a fault and the return
 WARM_BYTES = 200_000_000    # by then SHIFT has made room in the program's completion queues
 SET_BY_RUN = {"UCX_TLS": "^rc_x,dc_x,ud_x,ud_mlx5:aux", "UCX_FENCE_MODE": "weak",
               "OMPI_MCA_btl_uct_memory_domains": "none", "OMPI_MCA_btl_ofi_provider_include": "none"}
