@@ -24,6 +24,15 @@ static void todo_close(struct why_todo *todo, enum why_group group, const char *
 	todo->n = kept;
 }
 
+static const struct why_open *todo_find(const struct why_todo *todo, enum why_group group,
+					const char *nic)
+{
+	for (unsigned i = 0; i < todo->n; i++)
+		if (todo->open[i].group == group && !strcmp(todo->open[i].nic, nic))
+			return &todo->open[i];
+	return NULL;
+}
+
 bool why_is_peers_drain(const struct why_kind *kind, const json_t *event, bool drained)
 {
 	return kind->group == WHY_MOVE && kind->opens && !drained &&
@@ -82,13 +91,10 @@ static void todo_open(struct why_todo *todo, const struct why_kind *kind, const 
 static void todo_leave(struct why_todo *todo, const json_t *event)
 {
 	const char *nic = ctl_text(event, "from");
+	const struct why_open *stall = todo_find(todo, WHY_STALL, nic);
 
-	for (unsigned i = 0; i < todo->n; i++)
-		if (todo->open[i].group == WHY_STALL && !strcmp(todo->open[i].nic, nic) &&
-		    todo->open[i].qps <= ctl_int(event, "qps")) {
-			todo_close(todo, WHY_STALL, nic);
-			return;
-		}
+	if (stall && stall->qps <= ctl_int(event, "qps"))
+		todo_close(todo, WHY_STALL, nic);
 }
 
 void why_todo_event(struct why_todo *todo, const struct why_kind *kind, const json_t *event)
@@ -102,9 +108,8 @@ void why_todo_event(struct why_todo *todo, const struct why_kind *kind, const js
 		todo->drained = kind->opens;
 	if (kind->group == WHY_LOST) /* it waits no more */
 		todo_close(todo, WHY_STALL, nic);
-	if (kind->group ==
-	    WHY_MOVE) { /* it is on that NIC again, and stands still on the other no more */
-		todo_close(todo, WHY_MOVE, ctl_text(event, "to"));
+	if (kind->group == WHY_MOVE) {
+		todo_close(todo, WHY_MOVE, ctl_text(event, "to")); /* it is there again */
 		todo_leave(todo, event);
 	}
 	if (kind->opens)
@@ -135,14 +140,6 @@ void why_todo_stays(struct why_todo *todo, const char *reason)
 
 /* ---- told ----------------------------------------------------------------------------------- */
 
-static bool todo_has(const struct why_todo *todo, enum why_group group, const char *nic)
-{
-	for (unsigned i = 0; i < todo->n; i++)
-		if (todo->open[i].group == group && !strcmp(todo->open[i].nic, nic))
-			return true;
-	return false;
-}
-
 /* True if something else that is open says more of it. */
 static bool todo_is_covered(const struct why_todo *todo, const struct why_open *open)
 {
@@ -150,8 +147,8 @@ static bool todo_is_covered(const struct why_todo *todo, const struct why_open *
 		return todo->n > 1;
 	if (open->group != WHY_MOVE)
 		return false;
-	return todo_has(todo, WHY_NIC, open->nic) || todo_has(todo, WHY_DRAIN, open->nic) ||
-	       (open->peer && todo_has(todo, WHY_GRAY, open->nic));
+	return todo_find(todo, WHY_NIC, open->nic) || todo_find(todo, WHY_DRAIN, open->nic) ||
+	       (open->peer && todo_find(todo, WHY_GRAY, open->nic));
 }
 
 static bool todo_is_repeated(const struct why_todo *todo, unsigned before)

@@ -84,9 +84,9 @@ def measured(build, seed, writes):
         lab.ctl("link", "h0/mlx5_0", "--rate", f"{MBPS}M", "--delay", f"{DELAY_MS}ms", "--queue", f"{QUEUE_K}K")
         progress(f"software NICs: {writes} MiB, alone")
         alone = goodput(pair(lab, writes, free_port())) * 1e3 / MBPS
-        progress(f"software NICs: {writes} MiB of each of two")
         progress("as much at the cable's rate")
         given = goodput(pair(lab, writes, free_port(), f"{MBPS * HEADS:g}M")) * 1e3 / MBPS
+        progress(f"software NICs: {writes} MiB of each of two")
         first = free_port()     # two that are asked for at once may be the same
         both = [goodput(ends) for ends in [pair(lab, writes, port) for port in (first, first + 1)]]
     return [row("software NICs, alone, of the cable", alone, 0.9 * HEADS, 1.01),
