@@ -23,7 +23,7 @@
 #include "simnic/fabric/fabric.h"
 #include "simnic/fabric/fd.h"
 #include "simnic/host/ctx.h"
-#include "simnic/host/mad.h"
+#include "simnic/fabric/mad.h"
 #include "simnic/host/real.h"
 
 #define HEADER sizeof(struct ib_user_mad_hdr)

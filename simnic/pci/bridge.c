@@ -156,6 +156,7 @@ int sn_bridge_new(const struct sn_bridge_config *config, struct sn_bridge **out)
 		return -ENOMEM;
 	bridge->config = *config;
 	bridge->config.fabric = process.name;
+	bridge->fabric = process.fabric;
 	bridge->nic = &process.fabric->nic[config->host][config->nic];
 	keep_gids(bridge);
 	err = config->stray ? sn_bridge_space_new(bridge) : 0;

@@ -47,6 +47,7 @@ struct sn_bridge_space;
 struct sn_bridge {
 	struct sn_bridge_config config;
 	struct sn_bridge_space *space; /* of DMA addresses; NULL: they are guest addresses */
+	const struct sn_fabric *fabric;
 	struct sn_nic *nic;
 	struct sn_dev *dev;
 	uint32_t gid_type[SN_MAX_GIDS]; /* of the NIC's own table, to be put back */

@@ -14,6 +14,26 @@
 	F(manage_pages_in, pas, 0x80, 0)                                                           \
 	F(manage_pages_out, output_num_entries, 0x40, 32)                                          \
 	F(manage_pages_out, pas, 0x80, 0)                                                          \
+	F(query_q_counter_out, rx_write_requests, 0x80, 32)                                        \
+	F(query_q_counter_out, rx_read_requests, 0xc0, 32)                                         \
+	F(query_q_counter_out, rx_atomic_requests, 0x100, 32)                                      \
+	F(query_q_counter_out, out_of_buffer, 0x180, 32)                                           \
+	F(query_q_counter_out, out_of_sequence, 0x1c0, 32)                                         \
+	F(query_q_counter_out, duplicate_request, 0x200, 32)                                       \
+	F(query_q_counter_out, rnr_nak_retry_err, 0x240, 32)                                       \
+	F(query_q_counter_out, packet_seq_err, 0x280, 32)                                          \
+	F(query_q_counter_out, implied_nak_seq_err, 0x2c0, 32)                                     \
+	F(query_q_counter_out, local_ack_timeout_err, 0x300, 32)                                   \
+	F(query_q_counter_out, req_transport_retries_exceeded, 0x5a0, 32)                          \
+	F(query_vport_counter_out, received_errors, 0x80, 128)                                     \
+	F(query_vport_counter_out, received_ib_unicast, 0x180, 128)                                \
+	F(query_vport_counter_out, transmitted_ib_unicast, 0x200, 128)                             \
+	F(query_vport_counter_out, received_eth_unicast, 0x480, 128)                               \
+	F(query_vport_counter_out, transmitted_eth_unicast, 0x500, 128)                            \
+	F(traffic_counter, packets, 0x0, 64)                                                       \
+	F(traffic_counter, octets, 0x40, 64)                                                       \
+	F(mad_ifc_in, mad, 0x80, 2048)                                                             \
+	F(mad_ifc_out, response_mad_packet, 0x80, 2048)                                            \
 	F(query_pages_out, num_pages, 0x60, 32)                                                    \
 	F(query_issi_out, current_issi, 0x50, 16)                                                  \
 	F(query_issi_out, supported_issi_dw0, 0x360, 32)                                           \

@@ -28,6 +28,13 @@
 	F(paos_reg, local_port, 0x8, 8)                                                            \
 	F(paos_reg, admin_status, 0x14, 4)                                                         \
 	F(paos_reg, oper_status, 0x1c, 4)                                                          \
+	F(ppcnt_reg, local_port, 0x8, 8)                                                           \
+	F(ppcnt_reg, grp, 0x1a, 6)                                                                 \
+	F(ppcnt_reg, counter_set, 0x40, 1984)                                                      \
+	F(ib_port_cntrs_grp_data_layout, symbol_error_counter, 0x0, 16)                            \
+	F(ib_port_cntrs_grp_data_layout, link_downed_counter, 0x18, 8)                             \
+	F(ib_port_cntrs_grp_data_layout, port_rcv_errors, 0x20, 16)                                \
+	F(ib_port_cntrs_grp_data_layout, port_xmit_wait, 0x120, 32)                                \
 	F(dtor_reg, pcie_toggle_to, 0x20, 32)                                                      \
 	F(dtor_reg, health_poll_to, 0xa0, 32)                                                      \
 	F(dtor_reg, full_crdump_to, 0xc0, 32)                                                      \

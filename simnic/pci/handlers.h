@@ -20,6 +20,10 @@ sn_handler sn_create_eq, sn_destroy_eq, sn_query_eq;
 sn_handler sn_query_vport_state, sn_query_nic_vport_context, sn_modify_nic_vport_context;
 sn_handler sn_query_hca_vport_context, sn_query_hca_vport_gid, sn_query_hca_vport_pkey;
 sn_handler sn_set_roce_address, sn_query_roce_address, sn_access_register;
+/* counter.c */
+sn_handler sn_query_vport_counter, sn_query_q_counter, sn_mad_ifc;
+/* The register PPCNT; @asked names a group of counters, and one that is unknown reads as zeros. */
+void sn_read_ppcnt(const struct sn_pci *pci, const uint8_t *asked, uint8_t *reg);
 /* key.c */
 sn_handler sn_query_special_contexts, sn_create_mkey, sn_query_mkey, sn_destroy_mkey;
 /* cq.c */

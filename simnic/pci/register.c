@@ -7,7 +7,7 @@
 #include "simnic/pci/pci.h"
 
 enum { WRITE = 0, READ = 1 };
-enum { PMTU = 0x5003, PTYS = 0x5004, PAOS = 0x5006, PVLC = 0x500f, DTOR = 0xc00e };
+enum { PMTU = 0x5003, PTYS = 0x5004, PAOS = 0x5006, PPCNT = 0x5008, PVLC = 0x500f, DTOR = 0xc00e };
 enum {
 	PTYS_INFINIBAND = 1,
 	PTYS_ETHERNET = 4,
@@ -73,12 +73,13 @@ static void read_dtor(const struct sn_pci *pci, uint8_t *reg)
 	SN_SET(dtor_reg, reg, fw_reset_to, pci->reset_timeout_ms);
 }
 
-static void read_register(struct sn_pci *pci, uint32_t id, uint8_t *reg)
+static void read_register(struct sn_pci *pci, uint32_t id, const uint8_t *asked, uint8_t *reg)
 {
 	switch (id) {
 	case PTYS: read_ptys(pci, reg); break;
 	case PMTU: read_pmtu(pci, reg); break;
 	case PAOS: read_paos(pci, reg); break;
+	case PPCNT: sn_read_ppcnt(pci, asked, reg); break;
 	case PVLC: read_pvlc(reg); break;
 	case DTOR: read_dtor(pci, reg); break;
 	default: sn_pci_say(pci, "  register 0x%x reads as zeros", id); break;
@@ -101,7 +102,7 @@ uint8_t sn_access_register(struct sn_pci *pci, struct sn_command *cmd)
 	uint8_t *answer = SN_AT(access_register_out, cmd->out, register_data);
 
 	if (cmd->op_mod == READ) {
-		read_register(pci, id, answer);
+		read_register(pci, id, asked, answer);
 		return SN_OK;
 	}
 	write_register(pci, id, asked);

@@ -9,6 +9,7 @@ def load():
     import cases_net        # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_cycle      # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_iommu      # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
+    import cases_count     # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_hold       # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_shift      # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     return CASES

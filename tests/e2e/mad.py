@@ -106,6 +106,9 @@ def counted(lab):
             (before, says(lab, "h0", "perfquery -x 2 1"))]
     if (data[1] - data[0]) * 4 < 100 * 65536:   # words of four bytes, all sent by h1
         raise Failed(f"PortXmitData went from {data[0]} to {data[1]}")
+    lab.fault("port-down", "h1/mlx5_0")
+    lab.ctl("heal", "all")
+    says(lab, "h0", "perfquery 2 1", r"LinkDownedCounter:\.+1\b")
 
 
 def ethernet(lab):

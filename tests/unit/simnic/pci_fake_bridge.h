@@ -33,6 +33,8 @@ struct fake_bridge {
 	bool ready, off;
 	uint32_t receives; /* the ring that frames go into */
 	struct sn_bridge_mapping mapping;
+	uint64_t count; /* what each counter has, plus the length of its file's name */
+	bool agent;	/* the NIC's agent answers */
 	struct sn_bridge_stray stray; /* one to be taken, unless it has no bytes */
 };
 extern struct fake_bridge fake_bridge;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The agents of NICs and switches: their answers to SMPs, and to performance managers. */
-#include "simnic/host/mad.h"
+#include "simnic/fabric/mad.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -297,10 +297,31 @@ static uint64_t counter(const struct sn_fabric *fabric, const struct sn_nic *nic
 	return number < 0 ? 0 : sn_counter_read(fabric, nic, (uint32_t)number);
 }
 
-/* Counters of a narrow width stay at their end. */
-static void put_narrow(uint8_t *to, uint64_t value)
+/* A counter of 1, 2 or 4 bytes stays at its end. */
+static void put_narrow(uint8_t *to, uint32_t bytes, uint64_t value)
 {
-	sn_mad_put32(to, value > UINT32_MAX ? UINT32_MAX : (uint32_t)value);
+	uint64_t most = (1ull << 8 * bytes) - 1, rest = value < most ? value : most;
+
+	for (uint32_t i = bytes; i; i--, rest >>= 8)
+		to[i - 1] = (uint8_t)rest;
+}
+
+/* Counters of the attribute PortCounters alone, by their place in it (IBA table 267). */
+static void put_errors(const struct sn_fabric *fabric, const struct sn_nic *nic, uint8_t *data)
+{
+	static const struct {
+		const char *file;
+		uint32_t at, bytes;
+	} errors[] = {
+		{ "counters/symbol_error", 4, 2 },
+		{ "counters/link_downed", 7, 1 },
+		{ "counters/port_rcv_errors", 8, 2 },
+		{ "counters/port_xmit_wait", 40, 4 },
+	};
+
+	for (uint32_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+		put_narrow(data + errors[i].at, errors[i].bytes,
+			   counter(fabric, nic, errors[i].file));
 }
 
 static bool pm_get(const struct sn_fabric *fabric, const struct sn_mad_node *node, uint8_t *mad)
@@ -327,13 +348,10 @@ static bool pm_get(const struct sn_fabric *fabric, const struct sn_mad_node *nod
 		if (attribute == PM_EXTENDED)
 			sn_mad_put64(data + 8 + 8 * i, value);
 		else
-			put_narrow(data + 24 + 4 * i, value);
+			put_narrow(data + 24 + 4 * i, 4, value);
 	}
-	if (attribute == PM_COUNTERS) {
-		uint64_t downed = counter(fabric, node->nic, "counters/link_downed");
-
-		data[7] = (uint8_t)(downed > 255 ? 255 : downed);
-	}
+	if (attribute == PM_COUNTERS)
+		put_errors(fabric, node->nic, data);
 	return true;
 }
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "simnic/fabric/fabric.h"
-#include "simnic/host/mad.h"
+#include "simnic/fabric/mad.h"
 
 enum { GET = 0x01, GET_TABLE = 0x12 };
 enum { SA_OFFSET = 44, SA_MASK = 48, SA_DATA = 56 };

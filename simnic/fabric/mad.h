@@ -5,8 +5,8 @@
  * managers' counters (IBA 16.1). The subnet of a NIC is its rail, or all rails where these are
  * joined. Nothing can be set.
  */
-#ifndef SIMNIC_HOST_MAD_H
-#define SIMNIC_HOST_MAD_H
+#ifndef SIMNIC_FABRIC_MAD_H
+#define SIMNIC_FABRIC_MAD_H
 
 #include <stdbool.h>
 #include <stddef.h>
