@@ -79,10 +79,6 @@ void sn_bridge_port(const struct sn_bridge *bridge, struct sn_bridge_port *port)
 /* Entries of the NIC's tables; an empty or unknown entry is zero. */
 uint16_t sn_bridge_pkey(const struct sn_bridge *bridge, uint32_t index);
 void sn_bridge_gid(const struct sn_bridge *bridge, uint32_t index, uint8_t gid[16]);
-/* A counter, named as its file in fabric/counters.h; 0: the fabric does not keep it. */
-uint64_t sn_bridge_counter(const struct sn_bridge *bridge, const char *file);
-/* The answer of the NIC's own agent to a management datagram, in place. False: none. */
-bool sn_bridge_mad(const struct sn_bridge *bridge, uint8_t mad[256]);
 /*
  * Sets an entry of an Ethernet NIC's GID table (SET_ROCE_ADDRESS): peers find the NIC by it from
  * now on. roce_version: 1 or 2; 0 empties the entry. vlan: 0: none. The table is empty after

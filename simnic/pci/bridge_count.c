@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What the fabric has counted at a NIC, and what the NIC's management agent says. */
 #include <string.h>
 
 #include "simnic/fabric/counters.h"
 #include "simnic/fabric/fabric.h"
 #include "simnic/fabric/mad.h"
+#include "simnic/pci/bridge_count.h"
 #include "simnic/pci/bridge_own.h"
 
 uint64_t sn_bridge_counter(const struct sn_bridge *bridge, const char *file)
