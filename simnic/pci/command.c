@@ -190,6 +190,10 @@ static void run_one(struct sn_pci *pci, uint32_t index)
 
 void sn_command_ring(struct sn_pci *pci, uint32_t entries)
 {
+	if (!sn_iseg_queue(pci)) {
+		sn_pci_say(pci, "commands %08x have no queue", entries);
+		return;
+	}
 	pci->rung |= entries;
 	if (sn_pci_stands_still(pci))
 		sn_pci_say(pci, "commands %08x hang", entries);

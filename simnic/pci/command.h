@@ -46,7 +46,10 @@ uint32_t sn_command_listed(const struct sn_command *cmd, uint32_t from);
 
 struct sn_pci;
 
-/* The driver rang for these entries. They are executed later, from sn_command_run(). */
+/*
+ * The driver rang for these entries. They are executed later, from sn_command_run(). Without a
+ * queue, as behind a reset that the driver has not seen, nothing is read or written.
+ */
 void sn_command_ring(struct sn_pci *pci, uint32_t entries);
 /* Executes what was rung for; nothing while the function is dead or hangs. */
 void sn_command_run(struct sn_pci *pci);

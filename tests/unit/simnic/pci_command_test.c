@@ -359,11 +359,30 @@ static void dead_reads_as_ones_and_writes_nothing(void **state)
 	assert_int_equal(sn_pci_fault(driver.pci, "dead"), 0);
 	assert_int_equal(sn_pci_read(driver.pci, 0, 4), UINT32_MAX);
 	assert_int_equal(sn_pci_read(driver.pci, 0x1010, 2), 0xffff);
-	assert_false(driver_take(&driver, 0, 16));
+	assert_false(driver_take(&driver, 0, ISSI_BYTES));
 	sn_pci_fault(driver.pci, "port-down");
 	assert_int_equal(eqe(0)[1], 0);
 	assert_int_equal(sn_pci_fault(driver.pci, "alive"), 0);
 	assert_int_equal(read32(0), 35u << 16 | 16);
+}
+
+static void touch_nothing(uint32_t bytes)
+{
+	for (uint32_t i = 0; i < bytes; i++)
+		assert_int_equal(driver.memory[i], 0x5a);
+}
+
+/* A driver that did not see the reset rings, for a queue of which the function knows nothing. */
+static void a_doorbell_without_a_queue_touches_no_memory(void **state)
+{
+	assert_int_equal(sn_pci_fault(driver.pci, "dead"), 0);
+	assert_int_equal(sn_pci_fault(driver.pci, "alive"), 0);
+	memset(driver.memory, 0x5a, DRIVER_QUEUE);
+	driver_ring(&driver, 0, QUERY_ISSI, 0, 16, ISSI_BYTES);
+	assert_false(driver_take(&driver, 0, 16));
+	touch_nothing(DRIVER_QUEUE);
+	driver_set_queue(&driver);
+	assert_int_equal(nop(), SN_OK);
 }
 
 static void a_lost_interrupt_leaves_the_event(void **state)
@@ -437,6 +456,7 @@ int main(void)
 		CASE(what_cannot_reach_memory_is_done_later),
 		CASE(slow_commands_ask_for_their_time),
 		CASE(dead_reads_as_ones_and_writes_nothing),
+		CASE(a_doorbell_without_a_queue_touches_no_memory),
 		CASE(a_lost_interrupt_leaves_the_event),
 		CASE(a_lost_event_leaves_the_answer),
 		CASE(words_of_faults_are_checked),
