@@ -11,5 +11,6 @@ def load():
     import cases_iommu      # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_count     # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_hold       # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
+    import cases_programs   # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_shift      # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     return CASES

@@ -87,8 +87,8 @@ class Rig(guest_rig.Rig):
 
     # ---- programs -------------------------------------------------------------------------
 
-    def start(self, argv, name, shift, stdin):
-        argv, env = [str(a) for a in argv], self.env()
+    def start(self, argv, name, shift, stdin, more_env=None):
+        argv, env = [str(a) for a in argv], {**self.env(), **(more_env or {})}
         if shift:
             argv = self.under_shift(name, argv, env, shift)
         return self.launch(name, argv, env, stdin)
