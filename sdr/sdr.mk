@@ -9,7 +9,7 @@ sdr-help:
 	@echo "make bench-sdr-share senders that find their rate themselves: alone, beside TCP, beside each other; simulated, and on software NICs (20 minutes at most; QUICK=1: 3)"
 	@echo "make sdr-figures     what SDR's paper claims beside what the model gives: $(OUT)/sdr-model.json, figures"
 	@echo "make sdr-long        SDR: 1,000 rounds of late packets on each backend, bursts, a pulled NIC, a ring's sum (an hour)"
-	@echo "make nccl-long       the plugin for NCCL: 1,000 runs on links, with NICs and messages that are drawn (RUNS=N, SEED=N; an hour)"
+	@echo "make nccl-long       the plugin for NCCL: 1,000 runs on links, with NICs and messages that are drawn (RUNS=N, SEED=N, JOBS=N at a time; an hour)"
 	@echo "make sdr-ring        SDR: sums over a ring of four hosts, SR beside hybrid and the ring's simulation, within MINUTES (35)"
 	@echo "make sdr-fuzz        libFuzzer on SDR's control messages, $(MINUTES) minutes"
 
@@ -37,7 +37,7 @@ sdr-long: build
 	@python3 sdr/bench/ring.py --build $(B) --out $(OUT)
 
 nccl-long: build
-	@NCCL_DRAWN=$(or $(RUNS),1000) python3 sdr/tests/e2e/nccl_e2e.py --build $(B) $(if $(SEED),--seed $(SEED)) drawn
+	@NCCL_DRAWN=$(or $(RUNS),1000) NCCL_JOBS=$(or $(JOBS),2) python3 sdr/tests/e2e/nccl_e2e.py --build $(B) $(if $(SEED),--seed $(SEED)) drawn
 
 sdr-ring: build
 	@python3 sdr/bench/ring.py --build $(B) --out $(OUT) --minutes $(or $(MINUTES),35)

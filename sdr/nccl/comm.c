@@ -12,6 +12,7 @@
 #define LOOK_NS	 1000000ull    /* time between two looks at the link */
 #define TEND_NS	 300000ull     /* a connection that nobody moved for so long is tended */
 #define GRACE_NS 2000000000ull /* time for what has come before the other end was gone */
+#define STEP_NS	 20000000ull   /* the most that a round counts: a late program had no more of it */
 #define BUSY_NS	 1000000000ull /* time for which a connection that moved last is tended often */
 
 /* A receive's word: its tag, the number of its buffers, and which of them it is. */
@@ -170,28 +171,53 @@ static void hear(struct plug_comm *c)
 	if (err == -EAGAIN)
 		return;
 	if (err) {
-		c->gone_at = c->polled_at;
+		c->gone = true;
 		plug_link_close(&c->link);
 		return;
 	}
-	if (frame.type == PLUG_BYE && frame.length == 8)
-		plug_words_get(frame.bytes, &c->peer_done, 1);
+	if (frame.type != PLUG_BYE || frame.length != 8)
+		return;
+	plug_words_get(frame.bytes, &c->peer_done, 1);
+	c->ops->peer_over(c->path);
+}
+
+/*
+ * True if something is open that the other end has to do with. A receive that the sender knows to
+ * be whole is not: its memory may be waited for, which a NIC that failed still reaches, and that
+ * takes a packet's lifetime and more.
+ */
+static bool needs_peer(const struct plug_comm *c)
+{
+	for (uint32_t i = 0; i < c->n_open; i++)
+		if (c->open[i]->number >= c->peer_done)
+			return true;
+	return c->group.n;
 }
 
 /* What has come before the end may still be worked on, for a while. */
 static void look_at_peer(struct plug_comm *c)
 {
-	if (!c->gone_at && c->polled_at >= c->looked_at + LOOK_NS) {
+	if (!c->gone && c->polled_at >= c->looked_at + LOOK_NS) {
 		c->looked_at = c->polled_at;
 		hear(c);
 	}
-	if (c->gone_at && (c->n_open || c->group.n) && c->polled_at >= c->gone_at + GRACE_NS)
+	if (c->gone_ns >= GRACE_NS && needs_peer(c))
 		fail(c, NCCL_REMOTE_ERROR, "the other end is gone", 0);
+}
+
+/* Takes the time; a program that was late has not let the path work all the while. */
+static void take_time(struct plug_comm *c)
+{
+	uint64_t now = plug_now(), step = now - c->polled_at;
+
+	if (c->gone)
+		c->gone_ns += step < STEP_NS ? step : STEP_NS;
+	c->polled_at = now;
 }
 
 static void move(struct plug_comm *c)
 {
-	c->polled_at = plug_now();
+	take_time(c);
 	if (c->error)
 		return;
 	share_rate(c);
@@ -306,12 +332,17 @@ static enum nccl_result take_send(struct plug_comm *c, uint8_t *data, size_t siz
 	return NCCL_SUCCESS;
 }
 
-/* True if nothing can be begun: the other end is gone, and has had its time. */
+/*
+ * True if nothing can be begun: the other end is gone, and has had its time. What has come whole
+ * ends before that is an error.
+ */
 static bool is_past(struct plug_comm *c)
 {
-	if (c->gone_at && c->polled_at >= c->gone_at + GRACE_NS)
+	bool past = c->gone_ns >= GRACE_NS;
+
+	if (past && (!c->n_open || needs_peer(c)))
 		fail(c, NCCL_REMOTE_ERROR, "the other end is gone", 0);
-	return c->error;
+	return past || c->error;
 }
 
 enum nccl_result plug_comm_send(struct plug_comm *c, void *data, size_t size, int tag,
@@ -456,7 +487,7 @@ static void stop(struct plug_comm *c)
 /* Its sends that the receiver's last word has ended are still the path's. */
 static bool may_stop(const struct plug_comm *c)
 {
-	return c->error || (c->gone_at && !c->n_open);
+	return c->error || (c->gone && !c->n_open);
 }
 
 static void unlist(struct plug_comm *c, struct plug_region *region)

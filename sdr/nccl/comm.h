@@ -72,8 +72,9 @@ struct plug_comm {
 	uint64_t max_message, rate_bps, rate_now;
 	enum nccl_result error;
 	uint64_t polled_at, looked_at, moved_at;
-	uint64_t gone_at;   /* time when the other end was seen to be gone; 0: it is there */
-	uint64_t peer_done; /* number of messages that the receiver says have ended well */
+	bool gone;	    /* the other end is */
+	uint64_t gone_ns;   /* time that this end has had since */
+	uint64_t peer_done; /* number of messages that the other end says have ended well */
 	struct plug_group group;
 	struct plug_entry *open[PLUG_ENTRIES_MAX];
 	uint32_t n_open;

@@ -52,6 +52,8 @@ struct plug_path_ops {
 	int (*test)(struct plug_path *path, struct plug_op *op, int *status, uint64_t *length);
 	/* Moves everything. */
 	int (*poll)(struct plug_path *path);
+	/* The other end sends nothing any more. */
+	void (*peer_over)(struct plug_path *path);
 	void (*rate_set)(struct plug_path *path, uint64_t bps);
 	const char *(*why)(struct plug_path *path);
 	void (*counts)(struct plug_path *path, struct plug_counts *counts);

@@ -402,6 +402,11 @@ static int rc_poll(struct plug_path *p)
 	return n;
 }
 
+/* The NIC waits for nobody. */
+static void rc_peer_over(struct plug_path *p)
+{
+}
+
 /* The NIC's own congestion control has the rate. */
 static void rc_rate_set(struct plug_path *p, uint64_t bps)
 {
@@ -431,6 +436,7 @@ const struct plug_path_ops plug_path_rc = {
 	.recv = rc_recv,
 	.test = rc_test,
 	.poll = rc_poll,
+	.peer_over = rc_peer_over,
 	.rate_set = rc_rate_set,
 	.why = rc_why,
 	.counts = rc_counts,

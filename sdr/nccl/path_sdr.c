@@ -157,6 +157,12 @@ static int path_poll(struct plug_path *p)
 	return sdr_poll(p->ctx);
 }
 
+static void path_peer_over(struct plug_path *p)
+{
+	if (p->qp)
+		sdr_qp_peer_over(p->qp);
+}
+
 static void path_rate_set(struct plug_path *p, uint64_t bps)
 {
 	sdr_qp_rate_set(p->qp, bps);
@@ -194,6 +200,7 @@ const struct plug_path_ops plug_path_sdr = {
 	.recv = path_recv,
 	.test = path_test,
 	.poll = path_poll,
+	.peer_over = path_peer_over,
 	.rate_set = path_rate_set,
 	.why = path_why,
 	.counts = path_counts,

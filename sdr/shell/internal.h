@@ -123,6 +123,7 @@ struct sdr_rails {
 	struct sdr_control controls[SDR_RAILS_MAX];
 	struct sdr_watch ways[SDR_NICS_MAX];
 	uint32_t dead, down, peer_down;
+	bool peer_over;	 /* the other end sends nothing any more */
 	uint32_t newest; /* number of the datagram that peer_down is from */
 	uint32_t next_control, qkey, peer_qkey;
 	enum ibv_mtu mtu;

@@ -316,6 +316,11 @@ SDR_API void sdr_qp_rate_set(struct sdr_qp *qp, uint64_t rate_bps)
 	qp->attr.rate_bps = rate_bps;
 }
 
+SDR_API void sdr_qp_peer_over(struct sdr_qp *qp)
+{
+	qp->rails.peer_over = true;
+}
+
 SDR_API int sdr_qp_destroy(struct sdr_qp *qp)
 {
 	struct sdr_qp **link = &qp->ctx->qps;

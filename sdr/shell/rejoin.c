@@ -300,6 +300,8 @@ void sdr_way_tend(struct sdr_qp *qp, uint32_t way)
 	if (w->join.join_state == SDR_JOIN_UP && !w->join.todo)
 		return;
 	finish_job(qp, w);
+	if (qp->rails.peer_over)
+		sdr_join_hear_life(&w->join, w->join.life, qp->now);
 	if (w->lost && device->gone && w->join.ready_at)
 		sdr_join_fail(&w->join, qp->now); /* once more, before it was used */
 	if (!device->gone && w->join.join_state > SDR_JOIN_CLOSING)

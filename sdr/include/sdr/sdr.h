@@ -132,6 +132,12 @@ struct sdr_qp *sdr_qp_create(struct sdr_context *ctx, const struct sdr_qp_attr *
 int sdr_qp_destroy(struct sdr_qp *qp);
 /* Sets the rate of sending from now on, as rate_bps of the attributes. */
 void sdr_qp_rate_set(struct sdr_qp *qp, uint64_t rate_bps);
+/*
+ * Says that the other end sends nothing any more, as its caller knows by other means. A receive
+ * that is open to a device which failed then ends without the other end's word, which would not
+ * come.
+ */
+void sdr_qp_peer_over(struct sdr_qp *qp);
 
 #define SDR_QP_INFO_MAX 2048
 /*

@@ -5,6 +5,7 @@ are drawn from a seed, which a failure names.
 
   nccl_e2e.py --build DIR [--seed N] [--rounds N] [CASE...]
 """
+import concurrent.futures
 import os
 import random
 import signal
@@ -13,11 +14,12 @@ import sys
 import tempfile
 import time
 
-from shiftlab.lab import Lab, cases_main, slowed, wait_for
+from shiftlab.lab import Lab, Stuck, cases_main, slowed, wait_for
 from shiftlab.perftest import Failed
 
 NICS = 4
 DRAWN = int(os.environ.get("NCCL_DRAWN", "12"))     # runs of the case drawn
+JOBS = int(os.environ.get("NCCL_JOBS", "1"))        # of them at a time
 HANGS_S = 240       # an end that is not over by then hangs
 TIMEOUT_S = 4       # NCCL_SDR_TIMEOUT where an end dies
 FAULTS = "nic-unplug", "nic-internal-error", "nic-zombie", "port-down"
@@ -125,13 +127,30 @@ def one_drawn(lab, seed):
         lab.ctl("heal", "all")
 
 
+def drawn_passes(seed):
+    """False: it does not, and what was wrong has been printed."""
+    try:
+        with Lab(BUILD, nics=NICS, seed=seed) as lab:
+            one_drawn(lab, seed)
+    except (Failed, Stuck) as failed:
+        print(f"     {failed}", flush=True)
+        return False
+    return True
+
+
 def drawn(lab):
-    """Runs on links and with NICs that are drawn."""
+    """Runs on links and with NICs that are drawn, JOBS at a time."""
     began = time.monotonic()
-    for i in range(DRAWN):
-        with Lab(BUILD, nics=NICS, seed=lab.seed + i) as other:
-            one_drawn(other, lab.seed + i)
-    print(f"     {DRAWN} runs from seed {lab.seed} on, {time.monotonic() - began:.0f} s", flush=True)
+    seeds = range(lab.seed, lab.seed + DRAWN)
+    passed = []
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        for ok in pool.map(drawn_passes, seeds):
+            passed.append(ok)
+            if len(passed) % 20 == 0 or len(passed) == DRAWN:
+                print(f"     {len(passed)} runs from seed {lab.seed} on, {passed.count(False)} failed, "
+                      f"{time.monotonic() - began:.0f} s, load {os.getloadavg()[0]:.0f}", flush=True)
+    if not all(passed):
+        raise Failed(f"seeds {', '.join(str(seed) for seed, ok in zip(seeds, passed) if not ok)}")
 
 
 def sent(lab):
@@ -159,6 +178,20 @@ def last_nic(lab):
         end.wait(slowed(HANGS_S))
         if end.process.returncode != 4:
             raise Failed(f"{end.name} ended with {end.process.returncode}: {end.tail()}")
+    lab.ctl("heal", "all")
+
+
+def late_close(lab):
+    """A receiver whose buffers a zombie of a NIC may still write to ends well, though the sender is long gone."""
+    all_nics(lab, ["--rate", "50M", "--delay", "3ms"], last=2)
+    lab.fault("nic-zombie", "h0/mlx5_1", at_message=15)
+    ends = start(lab, {"messages": 32, "in_flight": 32, "buffers": 1, "max_size": 4 << 20, "seed": 1}, env={"NCCL_SDR_LIFETIME": "6s"},
+                 hca=(names(2), names(2)))
+    for end in ends:
+        if end.wait(slowed(HANGS_S)):
+            raise Failed(f"{end.name} ended with {end.process.returncode}: {end.tail()}")
+    if " 1 NICs lost" not in ends[0].err():
+        raise Failed(f"no NIC was lost: {ends[0].tail()}")
     lab.ctl("heal", "all")
 
 
@@ -198,7 +231,7 @@ def refused(lab):
 
 BUILD = sys.argv[sys.argv.index("--build") + 1] if "--build" in sys.argv else None
 CASES = {case.__name__: case for case in
-         (versions, shapes, schemes, few_slots, slow_program, drawn, killed, last_nic, strangers, refused)}
+         (versions, shapes, schemes, few_slots, slow_program, drawn, killed, last_nic, late_close, strangers, refused)}
 
 
 def run(lab, name):
