@@ -106,20 +106,23 @@ static int entry_open(struct plug_comm *c, struct plug_entry *e)
 	return 0;
 }
 
-/* Gives the group's messages to the path, as far as it has room. */
-static void group_go_on(struct plug_comm *c)
+static void queue(struct plug_comm *c, struct plug_entry *e)
 {
-	struct plug_group *g = &c->group;
+	c->waiting[(c->first_waiting + c->n_waiting++) % PLUG_ENTRIES_MAX] = e;
+}
+
+/* Gives the messages that wait to the path, as far as it has room. */
+static void queue_go_on(struct plug_comm *c)
+{
 	int err = 0;
 
-	if (!g->n || g->filled < g->n)
-		return;
-	while (g->next < g->n && !err) {
-		err = entry_open(c, g->entries[g->next]);
-		g->next += !err;
+	while (c->n_waiting && !err) {
+		err = entry_open(c, c->waiting[c->first_waiting]);
+		if (err)
+			break;
+		c->first_waiting = (c->first_waiting + 1) % PLUG_ENTRIES_MAX;
+		c->n_waiting--;
 	}
-	if (g->next == g->n)
-		memset(g, 0, sizeof(*g));
 	if (err && err != -EAGAIN)
 		fail(c, result_of(err), "a message cannot go", err);
 }
@@ -191,7 +194,7 @@ static bool needs_peer(const struct plug_comm *c)
 	for (uint32_t i = 0; i < c->n_open; i++)
 		if (c->open[i]->number >= c->peer_done)
 			return true;
-	return c->group.n;
+	return c->n_waiting || c->group.filled;
 }
 
 /* What has come before the end may still be worked on, for a while. */
@@ -224,7 +227,7 @@ static void move(struct plug_comm *c)
 	c->ops->poll(c->path);
 	look_at_entries(c);
 	if (!c->error)
-		group_go_on(c);
+		queue_go_on(c);
 	if (!c->error)
 		look_at_peer(c);
 }
@@ -278,7 +281,7 @@ static int group_learn(struct plug_comm *c)
 	int err;
 
 	for (uint32_t i = 0; i < got.n; i++) {
-		err = c->ops->posted(c->path, i, &got.sizes[i], &word);
+		err = c->ops->posted(c->path, c->n_waiting + i, &got.sizes[i], &word);
 		if (err)
 			return err;
 		got.n = (word >> WORD_N) & 0xff;
@@ -300,6 +303,15 @@ static uint32_t group_find(const struct plug_group *g, int tag)
 	while (i < g->n && (g->entries[i] || g->tags[i] != tag))
 		i++;
 	return i;
+}
+
+/* All buffers of the receive have their sends: they go in the order of its buffers. */
+static void group_over(struct plug_comm *c)
+{
+	for (uint32_t i = 0; i < c->group.n; i++)
+		queue(c, c->group.entries[i]);
+	memset(&c->group, 0, sizeof(c->group));
+	queue_go_on(c);
 }
 
 static enum nccl_result take_send(struct plug_comm *c, uint8_t *data, size_t size, int tag,
@@ -326,8 +338,8 @@ static enum nccl_result take_send(struct plug_comm *c, uint8_t *data, size_t siz
 	r->entries[0].addr = size ? data : c->scratch;
 	r->entries[0].size = size;
 	g->entries[i] = &r->entries[0];
-	g->filled++;
-	group_go_on(c);
+	if (++g->filled == g->n)
+		group_over(c);
 	*request = r;
 	return NCCL_SUCCESS;
 }
@@ -357,7 +369,7 @@ enum nccl_result plug_comm_send(struct plug_comm *c, void *data, size_t size, in
 		return NCCL_INVALID_ARGUMENT;
 	}
 	pthread_mutex_lock(&c->lock);
-	if (!c->group.n || c->group.filled == c->group.n)
+	if (!c->group.n)
 		move(c); /* until the receiver's word has come nobody tests a request */
 	result = is_past(c) ? c->error : take_send(c, data, size, tag, region, request);
 	pthread_mutex_unlock(&c->lock);
@@ -368,12 +380,10 @@ static enum nccl_result take_recv(struct plug_comm *c, int n, void **data, const
 				  const int *tags, struct plug_region **regions,
 				  struct plug_request **request)
 {
-	struct plug_group *g = &c->group;
-	struct plug_request *r = g->n ? NULL : request_take(c, n);
+	struct plug_request *r = request_take(c, n);
 
 	if (!r)
 		return NCCL_SUCCESS;
-	g->n = g->filled = (uint32_t)n;
 	for (int i = 0; i < n; i++) {
 		struct plug_entry *e = &r->entries[i];
 
@@ -381,9 +391,9 @@ static enum nccl_result take_recv(struct plug_comm *c, int n, void **data, const
 		e->addr = sizes[i] ? data[i] : c->scratch;
 		e->size = sizes[i];
 		e->word = word_make(tags[i], (uint32_t)n, (uint32_t)i, !sizes[i]);
-		g->entries[i] = e;
+		queue(c, e);
 	}
-	group_go_on(c);
+	queue_go_on(c);
 	*request = r;
 	return NCCL_SUCCESS;
 }
@@ -405,7 +415,7 @@ enum nccl_result plug_comm_recv(struct plug_comm *c, int n, void **data, const s
 			return NCCL_INVALID_ARGUMENT;
 		}
 	pthread_mutex_lock(&c->lock);
-	if (c->group.n)
+	if (c->n_waiting)
 		move(c);
 	result = is_past(c) ? c->error : take_recv(c, n, data, sizes, tags, regions, request);
 	pthread_mutex_unlock(&c->lock);
@@ -441,89 +451,21 @@ enum nccl_result plug_comm_test(struct plug_request *r, int *done, int *sizes)
 	return result;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
-
-enum nccl_result plug_comm_reg(struct plug_comm *c, void *data, size_t size,
-			       struct plug_region **region)
-{
-	struct plug_region *r = calloc(1, sizeof(*r));
-	int err = 0;
-
-	*region = NULL;
-	if (!r)
-		return NCCL_SYSTEM_ERROR;
-	r->addr = data;
-	r->size = size;
-	pthread_mutex_lock(&c->lock);
-	if (size)
-		err = c->ops->reg(c->path, data, size, &r->mr);
-	if (!err) {
-		r->next = c->regions;
-		c->regions = r;
-		*region = r;
-	}
-	pthread_mutex_unlock(&c->lock);
-	if (!err)
-		return NCCL_SUCCESS;
-	free(r);
-	PLUG_WARN("%zu bytes at %p cannot be registered: %s", size, data, strerror(-err));
-	return NCCL_SYSTEM_ERROR;
-}
+/* ---- life ------------------------------------------------------------------------------------ */
 
 /* After an error, or at its end, a connection lets go of all memory. */
-static void stop(struct plug_comm *c)
+void plug_comm_stop(struct plug_comm *c)
 {
 	if (c->stopped)
 		return;
 	c->ops->counts(c->path, &c->counts);
 	c->stopped = true;
-	c->n_open = 0;
+	c->n_open = c->n_waiting = 0;
 	count_busy(c);
 	c->ops->stop(c->path);
 	if (!c->error)
 		c->error = NCCL_INVALID_USAGE;
 }
-
-/* Its sends that the receiver's last word has ended are still the path's. */
-static bool may_stop(const struct plug_comm *c)
-{
-	return c->error || (c->gone && !c->n_open);
-}
-
-static void unlist(struct plug_comm *c, struct plug_region *region)
-{
-	struct plug_region **link = &c->regions;
-
-	while (*link && *link != region)
-		link = &(*link)->next;
-	if (*link)
-		*link = region->next;
-}
-
-enum nccl_result plug_comm_dereg(struct plug_comm *c, struct plug_region *region)
-{
-	int err = 0;
-
-	pthread_mutex_lock(&c->lock);
-	if (region->mr)
-		err = c->ops->dereg(c->path, region->mr);
-	if (err == -EBUSY && (may_stop(c) || c->peer_done)) {
-		stop(c);
-		err = c->ops->dereg(c->path, region->mr);
-	}
-	if (!err)
-		unlist(c, region);
-	pthread_mutex_unlock(&c->lock);
-	if (err) {
-		PLUG_WARN("memory at %p cannot be given back: %s", (void *)region->addr,
-			  strerror(-err));
-		return err == -EBUSY ? NCCL_INVALID_USAGE : NCCL_SYSTEM_ERROR;
-	}
-	free(region);
-	return NCCL_SUCCESS;
-}
-
-/* ---- life ------------------------------------------------------------------------------------ */
 
 static void name_peer(struct plug_comm *c, const struct plug_path_ops *ops, uint32_t channels)
 {
@@ -601,7 +543,7 @@ void plug_comm_close(struct plug_comm *c)
 	if (!c->error)
 		look_at_entries(c);
 	say_bye(c);
-	stop(c);
+	plug_comm_stop(c);
 	tell_counts(c);
 	for (r = c->regions; r; r = next) {
 		next = r->next;

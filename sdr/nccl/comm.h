@@ -49,12 +49,9 @@ struct plug_request {
 	struct plug_entry entries[PLUG_RECVS_MAX];
 };
 
-/*
- * The messages that are to be given to the path next, as one receive of n buffers has them. At the
- * sender each waits for the send with its tag.
- */
+/* At a sender: a receive of n buffers, each of which waits for the send with its tag. */
 struct plug_group {
-	uint32_t n, filled, next; /* n: 0: there is none */
+	uint32_t n, filled; /* n: 0: there is none */
 	struct plug_entry *entries[PLUG_RECVS_MAX];
 	int tags[PLUG_RECVS_MAX];
 	uint64_t sizes[PLUG_RECVS_MAX];
@@ -76,6 +73,9 @@ struct plug_comm {
 	uint64_t gone_ns;   /* time that this end has had since */
 	uint64_t peer_done; /* number of messages that the other end says have ended well */
 	struct plug_group group;
+	/* a ring of messages for which the path has had no room yet, in their order */
+	struct plug_entry *waiting[PLUG_ENTRIES_MAX];
+	uint32_t first_waiting, n_waiting;
 	struct plug_entry *open[PLUG_ENTRIES_MAX];
 	uint32_t n_open;
 	bool counted; /* counted as busy, among those that share the rate */
@@ -97,6 +97,8 @@ struct plug_comm *plug_comm_new(bool sends, const struct plug_path_ops *ops, str
 				struct plug_link *link, const struct plug_settings *s,
 				const struct plug_terms *terms);
 void plug_comm_close(struct plug_comm *c);
+/* Ends all messages, after an error or at the end: the path lets go of their memory. */
+void plug_comm_stop(struct plug_comm *c);
 enum nccl_result plug_comm_reg(struct plug_comm *c, void *data, size_t size,
 			       struct plug_region **region);
 enum nccl_result plug_comm_dereg(struct plug_comm *c, struct plug_region *region);

@@ -88,6 +88,14 @@ def slow_program(lab):
     whole(lab, {"messages": 60, "pause_us": 20000, "max_size": 100000})
 
 
+def odd(lab):
+    """What NCCL's interface allows and NCCL seldom does, and what it forbids (nccl/odd.c)."""
+    end = lab.start("h0", [os.path.join(lab.out, "bin", "nccl_odd"), os.path.join(lab.out, "lib", "libnccl-net-sdr.so")], "odd",
+                    env={"NCCL_SDR_IFNAME": "lo", "NCCL_SDR_HCA": names(2)})
+    if end.wait(slowed(HANGS_S)):
+        raise Failed(f"{end.name} ended with {end.process.returncode}: {end.tail(30)}")
+
+
 def draw_link(rng):
     args = ["--rate", rng.choice(["200M", "400M", "1G"]), "--delay", f"{rng.choice([0, 0.5, 3, 12.5])}ms",
             "--loss", str(rng.choice([0, 1e-4, 1e-3, 1e-2, 3e-2]))]
@@ -231,7 +239,7 @@ def refused(lab):
 
 BUILD = sys.argv[sys.argv.index("--build") + 1] if "--build" in sys.argv else None
 CASES = {case.__name__: case for case in
-         (versions, shapes, schemes, few_slots, slow_program, drawn, killed, last_nic, late_close, strangers, refused)}
+         (versions, shapes, schemes, few_slots, slow_program, odd, drawn, killed, last_nic, late_close, strangers, refused)}
 
 
 def run(lab, name):
