@@ -487,6 +487,35 @@ int sn_cm_get_event(struct sn_cm_file *file, const struct rdma_ucm_cmd_hdr *hdr,
 	return 0;
 }
 
+/* Of Linux 6.18: its number, and what comes before the argument. */
+enum { WRITE_CM_EVENT = 24 };
+struct write_cm_event {
+	uint32_t id, reserved, event, status;
+	union {
+		struct rdma_ucm_conn_param conn;
+		uint64_t arg;
+	};
+};
+
+/* Appends an event that the program itself tells, as librdmacm does after it has asked DNS. */
+static int write_event(const struct call *call)
+{
+	struct rdma_ucm_event_resp *told;
+	struct write_cm_event cmd;
+	struct sn_cm_id *id;
+	int err;
+
+	call_read(call, &cmd, sizeof(cmd));
+	if (cmd.event != SN_CM_EVENT_USER && cmd.event != SN_CM_EVENT_INTERNAL)
+		return -EINVAL;
+	err = id_get(call, cmd.id, &id);
+	if (err)
+		return err;
+	told = sn_cm_tell(id, cmd.event, (int32_t)cmd.status);
+	memcpy(&told->param, &cmd.arg, sizeof(cmd.arg));
+	return 0;
+}
+
 int sn_cm_command(struct sn_cm_file *file, const struct rdma_ucm_cmd_hdr *hdr, const void *in)
 {
 	static const struct {
@@ -521,12 +550,13 @@ int sn_cm_command(struct sn_cm_file *file, const struct rdma_ucm_cmd_hdr *hdr, c
 		[RDMA_USER_CM_CMD_RESOLVE_ADDR] = { resolve_addr, 0 },
 		[RDMA_USER_CM_CMD_JOIN_MCAST] = { join_mcast,
 						  sizeof(struct rdma_ucm_create_id_resp) },
+		[WRITE_CM_EVENT] = { write_event, 0 },
 	};
 
 	if (hdr->cmd >= sizeof(commands) / sizeof(commands[0]))
 		return -EINVAL;
 	if (!commands[hdr->cmd].run)
-		return -ENOSYS; /* GET_OPTION: no kernel has it */
+		return -ENOSYS; /* GET_OPTION: no kernel has it; records of services: none here */
 	if (hdr->out < commands[hdr->cmd].out)
 		return -ENOSPC;
 	return commands[hdr->cmd].run(&(struct call){ file, in, hdr->in, hdr->out });

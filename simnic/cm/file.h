@@ -29,6 +29,8 @@ enum {
 	SN_CM_EVENT_DISCONNECTED,
 	SN_CM_EVENT_DEVICE_REMOVAL,
 	SN_CM_EVENT_TIMEWAIT_EXIT = 15,
+	SN_CM_EVENT_USER = 18, /* these two a program tells itself */
+	SN_CM_EVENT_INTERNAL,
 };
 
 struct sn_cm_event {

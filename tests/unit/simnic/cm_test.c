@@ -32,6 +32,16 @@
 static struct sn_fabric *fabric;
 static char fabric_name[32];
 
+/* Of Linux 6.18 and rdma-core 62, which the installed headers may lack. */
+#define RDMA_USER_CM_CMD_WRITE_CM_EVENT 24
+struct write_event {
+	uint32_t id, reserved, event, status;
+	union {
+		struct rdma_ucm_conn_param conn;
+		uint64_t arg;
+	};
+};
+
 /* ---- commands ------------------------------------------------------------------------------- */
 
 static ssize_t command(int fd, uint32_t number, const void *cmd, uint16_t size, uint16_t out)
@@ -329,6 +339,32 @@ static void events_go_with_an_id(void **state)
 	assert_int_equal(bind_to(fd, id, OWN, 0), -EINVAL);
 	cmd.fd = (uint32_t)STDIN_FILENO;
 	assert_int_equal(COMMAND_OUT(other, MIGRATE_ID, cmd, resp), -EINVAL);
+	file_close(other);
+	file_close(fd);
+}
+
+/* Tells an event of its own, as librdmacm does where it has asked DNS (rdma_resolve_addrinfo). */
+static void a_program_tells_itself_an_event(void **state)
+{
+	int fd = file_open(), other = file_open();
+	struct write_event cmd = { .id = id_make(fd, 20),
+				   .event = SN_CM_EVENT_INTERNAL,
+				   .status = 3,
+				   .arg = 0x1234567890ULL };
+	struct rdma_ucm_event_resp resp;
+	uint64_t arg;
+
+	assert_int_equal(COMMAND(fd, WRITE_CM_EVENT, cmd), 0);
+	resp = event_is(fd, SN_CM_EVENT_INTERNAL, cmd.id, 3);
+	memcpy(&arg, &resp.param, sizeof(arg));
+	assert_int_equal(arg, 0x1234567890ULL);
+	assert_int_equal(resp.uid, 20);
+	assert_int_equal(COMMAND(other, WRITE_CM_EVENT, cmd), -EINVAL);
+	cmd.event = SN_CM_EVENT_ESTABLISHED; /* those are the kernel's */
+	assert_int_equal(COMMAND(fd, WRITE_CM_EVENT, cmd), -EINVAL);
+	cmd.event = SN_CM_EVENT_USER;
+	assert_int_equal(COMMAND(fd, WRITE_CM_EVENT, cmd), 0);
+	assert_int_equal(id_destroy(fd, cmd.id), 1); /* the other one was not read */
 	file_close(other);
 	file_close(fd);
 }
@@ -638,6 +674,7 @@ int main(void)
 		cmocka_unit_test(who_destroys_says_goodbye),
 		cmocka_unit_test(a_full_backlog_drops),
 		cmocka_unit_test(events_go_with_an_id),
+		cmocka_unit_test(a_program_tells_itself_an_event),
 		cmocka_unit_test(what_is_no_command_is_refused),
 		cmocka_unit_test(threads_connect_at_once),
 		cmocka_unit_test(a_thread_that_waits_is_woken),
