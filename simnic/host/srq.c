@@ -55,7 +55,7 @@ static int srq_decode(const struct sn_req *req, struct sn_obj *srq, struct sn_sr
 	    sn_req_u32(req, UVERBS_ATTR_CREATE_SRQ_MAX_WR, &max_wr) ||
 	    sn_req_u32(req, UVERBS_ATTR_CREATE_SRQ_MAX_SGE, &max_sge))
 		return -EINVAL;
-	if (!max_wr || max_wr >= SN_MAX_QP_WR || max_sge > SN_MAX_SGE + 1 || uhw.flags)
+	if (max_wr >= SN_MAX_QP_WR || max_sge > SN_MAX_SGE + 1 || uhw.flags)
 		return -EINVAL;
 	err = sn_event_file_attr(req, UVERBS_ATTR_CREATE_SRQ_EVENT_FD, true, &srq->async);
 	if (err)

@@ -342,6 +342,19 @@ static void wrong_commands_are_refused(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+/* Makes a queue that never has a receive, as rdma-core's python tests do. */
+static void queue_without_room_is_made(void **state)
+{
+	struct ibv_srq_init_attr none = { .attr = { .max_wr = 0, .max_sge = 0 } };
+	struct ibv_srq *empty = ibv_create_srq(rig.pd, &none);
+	struct ibv_recv_wr wr = { .wr_id = 1 }, *bad;
+
+	assert_non_null(empty);
+	assert_int_equal(none.attr.max_wr, 0);
+	assert_int_not_equal(ibv_post_srq_recv(empty, &wr, &bad), 0);
+	assert_int_equal(ibv_destroy_srq(empty), 0);
+}
+
 #define WITH_SRQ(f) cmocka_unit_test_setup_teardown(f, open_with_srq, finish)
 
 static int tests(void)
@@ -357,6 +370,7 @@ static int tests(void)
 		WITH_SRQ(cut_send_gives_its_receive_back),
 		WITH_SRQ(limit_event_comes_once),
 		WITH_SRQ(wrong_commands_are_refused),
+		WITH_SRQ(queue_without_room_is_made),
 	};
 
 	return cmocka_run_group_tests(list, NULL, NULL);
