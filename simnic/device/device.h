@@ -118,6 +118,8 @@ int sn_mr_dereg_index(struct sn_dev *dev, uint32_t index);
 int sn_mr_reg_as(struct sn_dev *dev, uint8_t variant, uint32_t pdn, uint64_t addr, uint64_t length,
 		 uint64_t iova, uint32_t access, uint32_t *key);
 int sn_mr_dereg(struct sn_dev *dev, uint32_t lkey);
+/* Gives a region another protection domain and other rights; the key stays. */
+int sn_mr_change(struct sn_dev *dev, uint32_t lkey, uint32_t pdn, uint32_t access);
 /*
  * Checks what a program wants prefetched, as Linux' driver does. -ENOENT: no such key, or the
  * region is pinned; -EPERM: of another protection domain, or @writes and it is read-only; -EFAULT:

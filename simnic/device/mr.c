@@ -223,6 +223,21 @@ int sn_mr_reg_indirect(struct sn_dev *dev, const struct sn_indirect *want, uint3
 	return err;
 }
 
+int sn_mr_change(struct sn_dev *dev, uint32_t lkey, uint32_t pdn, uint32_t access)
+{
+	struct sn_mr *mr;
+
+	sn_lock();
+	sn_posted_push(dev); /* what the old rights allowed lands before the change */
+	mr = mr_find(dev, lkey);
+	if (mr) {
+		mr->pdn = pdn;
+		mr->access = access;
+	}
+	sn_unlock();
+	return mr ? 0 : -EINVAL;
+}
+
 int sn_mr_dereg(struct sn_dev *dev, uint32_t lkey)
 {
 	struct sn_mr **link, *mr;

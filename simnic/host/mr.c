@@ -229,6 +229,25 @@ static int rereg_decode(const struct ib_uverbs_rereg_mr *want, struct ib_uverbs_
 	return mr_check(cmd);
 }
 
+static void mr_set(struct sn_obj *mr, struct sn_obj *pd, const struct ib_uverbs_reg_mr *cmd)
+{
+	mr->mr.cmd = *cmd;
+	sn_obj_unref(mr->mr.pd);
+	mr->mr.pd = pd;
+	pd->users++;
+}
+
+/* Changes rights or domain in place, as the kernel's driver does: programs go on with the key. */
+static int mr_change(struct sn_ctx *ctx, struct sn_obj *mr, struct sn_obj *pd,
+		     const struct ib_uverbs_reg_mr *cmd)
+{
+	int err = sn_mr_change(ctx->dev, mr->mr.lkey, pd->pd.pdn, cmd->access_flags);
+
+	if (!err)
+		mr_set(mr, pd, cmd);
+	return err;
+}
+
 /* The new one under a key of its own, then the old one goes. */
 static int mr_replace(struct sn_ctx *ctx, struct sn_obj *mr, struct sn_obj *pd,
 		      const struct ib_uverbs_reg_mr *cmd)
@@ -244,11 +263,29 @@ static int mr_replace(struct sn_ctx *ctx, struct sn_obj *mr, struct sn_obj *pd,
 	sn_mr_unpin(mr);
 	mr->mr.lkey = lkey;
 	mr->mr.rkey = rkey;
-	mr->mr.cmd = *cmd;
-	sn_obj_unref(mr->mr.pd);
-	mr->mr.pd = pd;
-	pd->users++;
+	mr_set(mr, pd, cmd);
 	return 0;
+}
+
+static int mr_pin_and_replace(struct sn_ctx *ctx, struct sn_obj *mr, struct sn_obj *pd,
+			      const struct ib_uverbs_reg_mr *cmd)
+{
+	int err = memlock_charge(pinned_length(cmd));
+
+	if (err)
+		return err;
+	err = mr_replace(ctx, mr, pd, cmd);
+	if (err)
+		atomic_fetch_sub(&pinned, pinned_length(cmd));
+	return err;
+}
+
+/* Paged memory is pinned from now on, or no more: that is another region. */
+static bool changes_in_place(uint32_t flags, const struct ib_uverbs_reg_mr *from,
+			     const struct ib_uverbs_reg_mr *to)
+{
+	return !(flags & IBV_REREG_MR_CHANGE_TRANSLATION) &&
+	       !((from->access_flags ^ to->access_flags) & IB_UVERBS_ACCESS_ON_DEMAND);
 }
 
 int sn_mr_rereg_cmd(const struct sn_req *req)
@@ -270,14 +307,11 @@ int sn_mr_rereg_cmd(const struct sn_req *req)
 	pd = sn_obj_find(req->ctx, cmd.pd_handle, SN_OBJ_PD);
 	if (err || !pd)
 		return err ? err : -EINVAL;
-	err = memlock_charge(pinned_length(&cmd));
+	err = changes_in_place(want.flags, &mr->mr.cmd, &cmd)
+		      ? mr_change(req->ctx, mr, pd, &cmd)
+		      : mr_pin_and_replace(req->ctx, mr, pd, &cmd);
 	if (err)
 		return err;
-	err = mr_replace(req->ctx, mr, pd, &cmd);
-	if (err) {
-		atomic_fetch_sub(&pinned, pinned_length(&cmd));
-		return err;
-	}
 	resp.lkey = mr->mr.lkey;
 	resp.rkey = mr->mr.rkey;
 	return sn_req_out(req, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));

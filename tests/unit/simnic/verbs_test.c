@@ -351,6 +351,56 @@ static void local_key_is_checked(void **state)
 	expect_status(IBV_WC_LOC_PROT_ERR);
 }
 
+/* Rights and domain change in place, as by the kernel's driver: the key stays. */
+static void changed_region_keeps_its_key(void **state)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(rig.ctx);
+	uint32_t key = rig.mr->rkey;
+
+	assert_non_null(pd);
+	assert_int_equal(ibv_rereg_mr(rig.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0), 0);
+	assert_int_equal(rig.mr->rkey, key);
+	assert_int_not_equal(ibv_rereg_mr(rig.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+					  IBV_ACCESS_REMOTE_WRITE),
+			     0); /* without the local right */
+	assert_int_equal(ibv_rereg_mr(rig.mr, IBV_REREG_MR_CHANGE_PD, pd, NULL, 0, 0), 0);
+	assert_int_equal(rig.mr->lkey, key);
+	assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
+	assert_int_equal(ibv_rereg_mr(rig.mr, IBV_REREG_MR_CHANGE_PD, rig.pd, NULL, 0, 0), 0);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	assert_int_equal(rig.mr->lkey, key);
+}
+
+/* As its own responder: the right is asked for as it is now. */
+static void changed_rights_count_at_once(void **state)
+{
+	const struct rig_conn how = {
+		IBV_QPT_RC, RIG_TIMEOUT, 1, 7, IBV_ACCESS_REMOTE_WRITE, false
+	};
+	const int rights[] = { IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+			       IBV_ACCESS_LOCAL_WRITE };
+	struct rig_addr self;
+	struct ibv_wc wc;
+
+	assert_int_equal(rig_loopback(&how, &self), 0);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_sge sge = rig_sge(0, 8);
+		struct ibv_send_wr wr = { .sg_list = &sge,
+					  .num_sge = 1,
+					  .opcode = IBV_WR_RDMA_WRITE,
+					  .send_flags = IBV_SEND_SIGNALED },
+				   *bad;
+
+		assert_int_equal(
+			ibv_rereg_mr(rig.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, rights[i]),
+			0);
+		wr.wr.rdma.remote_addr = (uintptr_t)rig.mem + 4096;
+		wr.wr.rdma.rkey = rig.mr->rkey;
+		assert_int_equal(ibv_post_send(rig.qp, &wr, &bad), 0);
+		assert_int_equal(rig_poll(&wc) != 0, i);
+	}
+}
+
 static void send_longer_than_the_receive(void **state)
 {
 	struct rig_reply reply;
@@ -871,6 +921,8 @@ static int tests(void)
 		WITH(connect_patient, empty_ones_need_no_key),
 		WITH(connect_patient, local_key_is_checked),
 		WITH(connect_patient, send_longer_than_the_receive),
+		WITH(no_connection, changed_region_keeps_its_key),
+		WITH(no_connection, changed_rights_count_at_once),
 		WITH(no_connection, mr_must_be_mapped),
 		WITH(no_connection, mr_limit_gives_enomem),
 		WITH(no_connection, other_limits_give_enomem),
