@@ -134,6 +134,7 @@ int sn_mr_prefetch(struct sn_dev *dev, uint32_t pdn, const struct ibv_sge *sge, 
 struct sn_indirect {
 	uint32_t pdn, variant; /* the key's lowest eight bits */
 	uint32_t n_entries;    /* length of the list that requests fill; 0: no list */
+	bool remote_end;       /* a remote end may make it free */
 	uint64_t iova, length;
 	uint32_t access, of_key;
 	uint64_t of_va;
@@ -145,6 +146,7 @@ struct sn_paged {
 	uint8_t variant; /* the key's lowest eight bits */
 	uint32_t pdn, access;
 	uint32_t entries; /* length of the list */
+	bool remote_end;  /* a remote end may make it free */
 };
 int sn_mr_reg_paged(struct sn_dev *dev, const struct sn_paged *want, uint32_t *key);
 

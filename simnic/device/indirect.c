@@ -30,6 +30,7 @@ enum {
 	MKEY_BYTES = offsetof(struct mlx5_wqe_mkey_context_seg, inseg),
 	HEAD_BYTES = CTRL_BYTES + UMR_BYTES + MKEY_BYTES,
 	TOGETHER = 4,		 /* entries */
+	REPEATS = 0x400,	 /* in place of the first entry's key: the others are repeated */
 	CHECK_NOT_FREE = 1 << 5, /* Linux' names: it fails unless the key is free */
 	CHECK_FREE = 2 << 5,	 /* ... if it is */
 	TAG_MASK = 0xff,
@@ -80,6 +81,23 @@ static bool entries_are_sane(const struct sn_umr *umr, uint32_t bytes)
 			   umr->n <= (bytes - HEAD_BYTES) / sizeof(*umr->entries));
 }
 
+/* Decodes the head of a repeated list, which comes as the first entry, and takes it off. */
+static bool repeat_decode(struct sn_umr *umr)
+{
+	const struct mlx5_wqe_umr_repeat_block_seg *block = (const void *)umr->entries;
+	uint32_t entries;
+
+	if (umr->first || !umr->n || be32toh(block->op) != REPEATS)
+		return true;
+	entries = be16toh(block->num_ent);
+	if (!entries || entries >= umr->n)
+		return false;
+	umr->repeat = be32toh(block->repeat_count);
+	umr->n = entries;
+	umr->entries++;
+	return umr->repeat;
+}
+
 bool sn_umr_decode(const uint8_t *raw, uint32_t ds, struct sn_umr *umr)
 {
 	struct mlx5_wqe_mkey_context_seg mkey;
@@ -110,7 +128,7 @@ bool sn_umr_decode(const uint8_t *raw, uint32_t ds, struct sn_umr *umr)
 		return false;
 	if (umr->flags & ~KNOWN_FLAGS || umr->mask & ~known_masks())
 		return false;
-	return entries_are_sane(umr, ds * SEGMENT);
+	return entries_are_sane(umr, ds * SEGMENT) && repeat_decode(umr);
 }
 
 static bool may_change(const struct sn_qp *qp, const struct sn_mr *list, const struct sn_umr *umr)
@@ -133,9 +151,25 @@ static void set_rights(struct sn_mr *list, const struct sn_umr *umr)
 	}
 }
 
+static void set_repeated(struct sn_mr *list, const struct sn_umr *umr)
+{
+	const struct mlx5_wqe_umr_repeat_ent_seg *from = (const void *)umr->entries;
+
+	for (uint32_t i = 0; i < umr->n; i++)
+		list->entries[i] = (struct sn_entry){ .va = be64toh(from[i].va),
+						      .length = be16toh(from[i].byte_count),
+						      .key = be32toh(from[i].memkey),
+						      .stride = be16toh(from[i].stride) };
+	list->repeat = umr->repeat;
+	list->n_repeated = umr->n;
+}
+
 static void set_entries(struct sn_mr *list, const struct sn_umr *umr, uint32_t first)
 {
 	struct mlx5_wqe_umr_klm_seg klm;
+
+	if (umr->n && !first)
+		list->repeat = 0;
 
 	SN_ASSERT(!umr->n || (uint64_t)first + umr->n <= list->n_entries);
 	for (uint32_t i = 0; i < umr->n; i++) {
@@ -154,8 +188,12 @@ uint8_t sn_indirect_change(struct sn_qp *qp, const struct sn_umr *umr)
 		return MLX5_CQE_SYNDROME_MW_BIND_ERR;
 	sn_posted_push(qp->dev); /* the old entries' writes land before the change */
 	set_rights(list, umr);
-	set_entries(list, umr,
-		    sn_nic_quirk(qp->dev->nic, SN_QUIRK_UMR_OFFSET_IGNORED) ? 0 : umr->first);
+	if (umr->repeat)
+		set_repeated(list, umr);
+	else
+		set_entries(list, umr,
+			    sn_nic_quirk(qp->dev->nic, SN_QUIRK_UMR_OFFSET_IGNORED) ? 0
+										    : umr->first);
 	if (umr->mask & MLX5_WQE_UMR_CTRL_MKEY_MASK_LEN)
 		list->length = umr->length;
 	if (umr->mask & MLX5_WQE_UMR_CTRL_MKEY_MASK_START_ADDR)
@@ -192,25 +230,68 @@ static uint64_t entry_at(struct sn_dev *dev, const struct sn_mr *list, const str
 			       access & WRITES ? IBV_ACCESS_LOCAL_WRITE : 0);
 }
 
+/* A walk over the bytes of a list: those left to skip, those left to find, and the pieces found. */
+struct walk {
+	struct sn_dev *dev;
+	const struct sn_mr *list;
+	uint64_t offset, len;
+	uint32_t access;
+	struct iovec *iov;
+	uint32_t n, max;
+};
+
+/* -EACCES: the entry's bytes may not be accessed, or are one piece too many. */
+static int walk_entry(struct walk *w, const struct sn_entry *entry)
+{
+	uint64_t bytes = entry_bytes(entry), take, at;
+
+	if (w->offset >= bytes) {
+		w->offset -= bytes;
+		return 0;
+	}
+	take = bytes - w->offset < w->len ? bytes - w->offset : w->len;
+	at = w->n < w->max ? entry_at(w->dev, w->list, entry, w->offset, take, w->access) : 0;
+	if (!at)
+		return -EACCES;
+	w->iov[w->n++] = (struct iovec){ (void *)at, take };
+	w->len -= take;
+	w->offset = 0;
+	return 0;
+}
+
+static int walk_once(struct walk *w, uint32_t n_entries, uint64_t repetition)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < n_entries && w->len && !err; i++) {
+		struct sn_entry entry = w->list->entries[i];
+
+		entry.va += repetition * entry.stride;
+		err = walk_entry(w, &entry);
+	}
+	return err;
+}
+
+static int walk_repeated(struct walk *w)
+{
+	uint64_t round = 0, at;
+	int err = 0;
+
+	for (uint32_t i = 0; i < w->list->n_repeated; i++)
+		round += entry_bytes(&w->list->entries[i]);
+	SN_ASSERT(round);
+	at = w->offset / round;
+	w->offset %= round;
+	for (; at < w->list->repeat && w->len && !err; at++)
+		err = walk_once(w, w->list->n_repeated, at);
+	return err;
+}
+
 int sn_indirect_pieces(struct sn_dev *dev, const struct sn_mr *list, uint64_t offset, uint64_t len,
 		       uint32_t access, struct iovec *iov, uint32_t max)
 {
-	uint32_t n = 0;
+	struct walk w = { dev, list, offset, len, access, iov, 0, max };
+	int err = list->repeat ? walk_repeated(&w) : walk_once(&w, list->n_entries, 0);
 
-	for (uint32_t i = 0; i < list->n_entries && len; i++) {
-		uint64_t bytes = entry_bytes(&list->entries[i]), take, at;
-
-		if (offset >= bytes) {
-			offset -= bytes;
-			continue;
-		}
-		take = bytes - offset < len ? bytes - offset : len;
-		at = n < max ? entry_at(dev, list, &list->entries[i], offset, take, access) : 0;
-		if (!at)
-			return -EACCES;
-		iov[n++] = (struct iovec){ (void *)at, take };
-		len -= take;
-		offset = 0;
-	}
-	return len ? -EACCES : (int)n;
+	return err || w.len ? -EACCES : (int)w.n;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Indirect keys: each stands for a list of parts of other keys (KLM), one behind the other.
- * Requests in a send queue (UMR) change the list. Lock held.
+ * Indirect keys: each stands for a list of parts of other keys (KLM), one behind the other, or for
+ * a list that is repeated some bytes further on each time (mlx5dv_wr_mr_interleaved()). Requests in
+ * a send queue (UMR) change the list. Lock held.
  */
 #ifndef SIMNIC_DEVICE_INDIRECT_H
 #define SIMNIC_DEVICE_INDIRECT_H
@@ -19,6 +20,7 @@ struct mlx5_wqe_umr_klm_seg;
 struct sn_entry {
 	uint64_t va;
 	uint32_t length, key; /* length: 0: 2 GiB */
+	uint32_t stride;      /* bytes from one repetition to the next */
 };
 
 /* A UMR request to such a key. */
@@ -28,6 +30,7 @@ struct sn_umr {
 	bool free;
 	uint64_t mask, iova, length; /* mask: what of the key it changes */
 	uint32_t first, n;	     /* entries */
+	uint32_t repeat;	     /* number of repetitions of the entries; 0: a plain list */
 	const struct mlx5_wqe_umr_klm_seg *entries;
 };
 

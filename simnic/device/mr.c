@@ -202,6 +202,7 @@ int sn_mr_reg_indirect(struct sn_dev *dev, const struct sn_indirect *want, uint3
 	mr->kind = want->n_entries ? SN_MR_INDIRECT : SN_MR_REGION;
 	mr->n_entries = want->n_entries;
 	mr->free = want->n_entries;
+	mr->remote_end = want->remote_end;
 	mr->pdn = want->pdn;
 	mr->length = want->length;
 	mr->iova = want->iova;

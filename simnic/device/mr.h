@@ -28,7 +28,9 @@ struct sn_mr {
 	struct sn_pages *pages; /* SN_MR_PAGED */
 	/* indirect and paged keys; free: it names nothing, whatever its list says */
 	bool free;
+	bool remote_end; /* a remote end may make it free (SEND with invalidate) */
 	uint32_t n_entries;
+	uint32_t repeat, n_repeated; /* how often, and how many entries; 0: a plain list */
 	struct sn_entry entries[];
 };
 

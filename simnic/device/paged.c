@@ -91,6 +91,7 @@ int sn_mr_reg_paged(struct sn_dev *dev, const struct sn_paged *want, uint32_t *k
 	mr->free = true;
 	mr->pdn = want->pdn;
 	mr->access = want->access;
+	mr->remote_end = want->remote_end;
 	mr->own_command = true;
 	sn_lock();
 	sn_mr_add(dev, mr, want->variant);

@@ -21,6 +21,8 @@ static uint8_t recv_opcode(const struct sn_pkt *pkt)
 {
 	if (pkt->op == SN_PKT_WRITE)
 		return MLX5_CQE_RESP_WR_IMM;
+	if (pkt->flags & SN_PKT_F_INVALIDATE)
+		return MLX5_CQE_RESP_SEND_INV;
 	return pkt->has_imm ? MLX5_CQE_RESP_SEND_IMM : MLX5_CQE_RESP_SEND;
 }
 
@@ -83,7 +85,7 @@ static void rq_complete(struct sn_qp *qp, const struct sn_pkt *pkt, uint64_t byt
 		.flags_rqpn = htobe32(pkt->src_qpn | (grh ? 1u << 28 : 0) |
 				      (uint32_t)rq_sl(qp, pkt) << 24),
 		.srqn_uidx = htobe32(qp->attr.uidx),
-		.imm_inval_pkey = pkt->has_imm ? pkt->imm : 0,
+		.imm_inval_pkey = pkt->has_imm || pkt->flags & SN_PKT_F_INVALIDATE ? pkt->imm : 0,
 		.byte_cnt = htobe32((uint32_t)bytes),
 		.sop_drop_qpn = htobe32(qp->qpn),
 		.wqe_counter = htobe16(rq_take(qp)),

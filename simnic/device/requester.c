@@ -244,6 +244,8 @@ static void pkt_headers(const struct sn_qp *qp, struct sn_pkt *pkt, const struct
 	pkt->imm = wqe->imm;
 	pkt->has_imm =
 		wqe->opcode == MLX5_OPCODE_SEND_IMM || wqe->opcode == MLX5_OPCODE_RDMA_WRITE_IMM;
+	if (wqe->opcode == MLX5_OPCODE_SEND_INVAL)
+		pkt->flags |= SN_PKT_F_INVALIDATE;
 	pkt->solicited = !!(wqe->fm_ce_se & MLX5_WQE_CTRL_SOLICITED);
 }
 

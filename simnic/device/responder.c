@@ -14,6 +14,7 @@
 #include "simnic/device/mr.h"
 #include "simnic/device/posted.h"
 #include "simnic/device/qp.h"
+#include "simnic/device/invalidate.h"
 #include "simnic/device/receive.h"
 #include "simnic/device/responder.h"
 #include "simnic/device/stage.h"
@@ -171,10 +172,27 @@ static bool send_nak(struct sn_qp *qp, enum sn_pkt_op op, uint8_t syndrome)
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
+/*
+ * IBA 9.6.3: the key is checked by the last packet. Where it may not be ended, the receive fails as
+ * Linux' rxe has it fail.
+ */
+static bool invalidation_fails(const struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	return pkt->flags & SN_PKT_F_INVALIDATE && sn_psn_is_last(pkt) && sn_rq_ready(qp) &&
+	       !sn_key_may_end(qp, be32toh(pkt->imm));
+}
+
 static enum rsp_verdict do_send(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
+	if (invalidation_fails(qp, pkt)) {
+		sn_rq_fail(qp, MLX5_CQE_SYNDROME_REMOTE_INVAL_REQ_ERR);
+		return RSP_NAK_ACCESS;
+	}
 	switch (sn_rq_consume(qp, pkt, NULL)) {
-	case SN_RQ_OK: return RSP_DONE;
+	case SN_RQ_OK:
+		if (pkt->flags & SN_PKT_F_INVALIDATE)
+			sn_key_end(qp, be32toh(pkt->imm));
+		return RSP_DONE;
 	case SN_RQ_EMPTY: return RSP_NOT_NOW;
 	case SN_RQ_TOO_LONG:
 		sn_rq_fail(qp, MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR);

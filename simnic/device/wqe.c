@@ -59,6 +59,7 @@ static int wqe_head_bytes(const struct sn_qp *qp, uint8_t opcode)
 	case MLX5_OPCODE_SEND:
 	case MLX5_OPCODE_SEND_IMM:
 		return qp->attr.type == IBV_QPT_UD ? (int)sizeof(struct mlx5_wqe_datagram_seg) : 0;
+	case MLX5_OPCODE_SEND_INVAL: return qp->attr.type == IBV_QPT_RC ? 0 : -1;
 	case MLX5_OPCODE_RDMA_WRITE:
 	case MLX5_OPCODE_RDMA_WRITE_IMM:
 	case MLX5_OPCODE_RDMA_READ:

@@ -36,7 +36,8 @@ enum {
 	SN_PKT_F_LATE = 8,
 	/* a packet of a SEND or WRITE, whose number is `first`: the payload is its own */
 	SN_PKT_F_PIECE = 16,
-	SN_PKT_F_ROCE_V1 = 32, /* UD: left by a RoCE v1 GID */
+	SN_PKT_F_ROCE_V1 = 32,	  /* UD: left by a RoCE v1 GID */
+	SN_PKT_F_INVALIDATE = 64, /* SEND that ends the receiver's key in imm */
 };
 
 struct sn_pkt {

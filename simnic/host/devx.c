@@ -22,7 +22,8 @@ enum {
 	KLM_BYTES = 16,
 	MKC_FREE = 1 << 30,
 	MKC_UMR_EN = 1 << 15,
-	MKC_ENTRIES_AT = 52, /* length of the list */
+	MKC_EN_RINVAL = 1 << 24, /* in the word of the protection domain */
+	MKC_ENTRIES_AT = 52,	 /* length of the list */
 	MKC_RIGHTS_SHIFT =
 		10, /* shift of local read; then local write, remote read, remote write, atomic */
 	MKC_MODE_SHIFT = 8,
@@ -63,7 +64,8 @@ static int mkey_decode(const uint8_t *in, size_t length, struct sn_indirect *out
 		return -EOPNOTSUPP;
 	flags = word(mkc);
 	*out = (struct sn_indirect){ .pdn = word(mkc + 12) & 0xffffff,
-				     .variant = word(mkc + 4) & 0xff };
+				     .variant = word(mkc + 4) & 0xff,
+				     .remote_end = word(mkc + 12) & MKC_EN_RINVAL };
 	if (flags & MKC_FREE) {
 		out->n_entries = flags & MKC_UMR_EN ? word(mkc + MKC_ENTRIES_AT) : 0;
 		return out->n_entries > SN_MAX_ENTRIES ? -EINVAL : 0;

@@ -117,6 +117,7 @@ enum sn_bridge_key_mode {
 /* Rights of a key or a queue pair, by the bits of enum ibv_access_flags. */
 struct sn_bridge_key {
 	uint8_t variant; /* the key's lowest eight bits; the driver chooses them */
+	bool remote_end; /* SEND with invalidate may end it */
 	enum sn_bridge_key_mode mode;
 	bool free;	     /* names nothing yet: a request (UMR) gives it its meaning */
 	bool any_length;     /* length64: all of guest memory */

@@ -33,6 +33,7 @@ static int register_klms(struct sn_bridge *bridge, const struct sn_bridge_key *k
 {
 	const struct sn_indirect want = { .pdn = key->pd,
 					  .variant = key->variant,
+					  .remote_end = key->remote_end,
 					  .n_entries = key->octowords,
 					  .iova = key->start,
 					  .access = key->access };
@@ -51,6 +52,7 @@ static uint32_t together(uint32_t octowords)
 static int register_paged(struct sn_bridge *bridge, const struct sn_bridge_key *key, uint32_t *lkey)
 {
 	const struct sn_paged want = { .variant = key->variant,
+				       .remote_end = key->remote_end,
 				       .pdn = key->pd,
 				       .access = key->access,
 				       .entries = together(key->octowords) * ENTRIES_OF_OCTOWORD };

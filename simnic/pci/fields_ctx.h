@@ -46,6 +46,7 @@
 	F(mkc, mkey_7_0, 0x38, 8)                                                                  \
 	F(mkc, length64, 0x60, 1)                                                                  \
 	F(mkc, bsf_en, 0x61, 1)                                                                    \
+	F(mkc, en_rinval, 0x67, 1)                                                                 \
 	F(mkc, pd, 0x68, 24)                                                                       \
 	F(mkc, start_addr, 0x80, 64)                                                               \
 	F(mkc, len, 0xc0, 64)                                                                      \

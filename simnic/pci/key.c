@@ -32,6 +32,7 @@ static uint32_t mode_of(const uint8_t *mkc)
 static void read_context(const uint8_t *mkc, struct sn_bridge_key *key)
 {
 	key->variant = SN_GET(mkc, mkc, mkey_7_0);
+	key->remote_end = SN_GET(mkc, mkc, en_rinval);
 	key->mode = mode_of(mkc);
 	key->free = SN_GET(mkc, mkc, free);
 	key->any_length = SN_GET(mkc, mkc, length64);

@@ -103,7 +103,8 @@ static int start_uc(void **state)
 
 static int start_rc(void **state)
 {
-	return start(&rc, MLX5DV_QP_EX_WITH_RAW_WQE | MLX5DV_QP_EX_WITH_MR_LIST);
+	return start(&rc, MLX5DV_QP_EX_WITH_RAW_WQE | MLX5DV_QP_EX_WITH_MR_LIST |
+				  MLX5DV_QP_EX_WITH_MR_INTERLEAVED);
 }
 
 static int finish(void **state)
@@ -565,6 +566,50 @@ static void libmlx5_makes_lists_and_takes_them_back(void **state)
 	assert_int_not_equal(write_to(0, 1), 0);
 }
 
+static void put_interleaved(uint32_t repeat)
+{
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(changer);
+	struct mlx5dv_mr_interleaved parts[] = {
+		{ (uintptr_t)rig.mem + 3 * PART, 8, 2, rig.mr->lkey },
+		{ (uintptr_t)rig.mem + PART, 16, 48, rig.mr->lkey },
+	};
+
+	ex->wr_id = 9;
+	ex->wr_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE;
+	mlx5dv_wr_mr_interleaved(mlx5dv_qp_ex_from_ibv_qp_ex(ex), key, WRITES, repeat, 2, parts);
+}
+
+/* A list of two parts three times, each time a stride further on; then a plain list by the same key. */
+static void parts_are_repeated_with_gaps(void **state)
+{
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(changer);
+	struct ibv_sge sges[] = { part(5), part(6) };
+
+	ibv_wr_start(ex);
+	put_interleaved(3);
+	finish_posting(9);
+	clear();
+	assert_int_equal(write_to(4, 60), 0); /* of 72: from within the first to within the last */
+	only(3 * PART + 4, 0, 4);
+	only(PART, 4, 16);
+	only(3 * PART + 10, 20, 8);
+	only(PART + 64, 28, 16);
+	only(3 * PART + 20, 44, 8);
+	only(PART + 128, 52, 8);
+	nothing_more();
+	ibv_wr_start(ex);
+	put_list(sges, 2, IBV_SEND_SIGNALED);
+	finish_posting(9);
+	assert_int_equal(write_to(0, 2 * PART), 0);
+	only(5 * PART, 0, 2 * PART);
+	nothing_more();
+	ibv_wr_start(ex);
+	put_interleaved(3);
+	finish_posting(9);
+	assert_int_not_equal(write_to(60, 13), 0); /* one byte more than there is */
+	nothing_more();
+}
+
 /* A request that is not fenced may go by the list as it was; one that is fenced never does. */
 static uint32_t rounds_by_the_old_list(uint32_t rounds, uint32_t fence, bool libmlx5s_own)
 {
@@ -651,6 +696,7 @@ static int tests(void)
 		WITH(start_uc, destroyed_key_is_dead),
 		WITH(start_uc, longest_list_can_be_made),
 		WITH(start_rc, libmlx5_makes_lists_and_takes_them_back),
+		WITH(start_rc, parts_are_repeated_with_gaps),
 		WITH(start_rc, what_is_not_fenced_may_go_by_the_old_list),
 		WITH(start_rc, list_is_read_here_too),
 	};

@@ -244,6 +244,86 @@ static void freed_window_is_dead_after_binds(void **state)
 	assert_false(landed(AT));
 }
 
+/* ---- SEND with invalidate ------------------------------------------------------------------- */
+
+static struct ibv_mw *window_2(uint32_t *key)
+{
+	struct ibv_mw *own = ibv_alloc_mw(rig.pd, IBV_MW_TYPE_2);
+	struct ibv_send_wr wr = { .wr_id = 5,
+				  .opcode = IBV_WR_BIND_MW,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
+	struct ibv_wc wc;
+
+	assert_non_null(own);
+	*key = ibv_inc_rkey(own->rkey);
+	wr.bind_mw.mw = own;
+	wr.bind_mw.rkey = *key;
+	wr.bind_mw.bind_info =
+		(struct ibv_mw_bind_info){ .mr = rig.mr,
+					   .addr = (uintptr_t)rig.mem + AT,
+					   .length = PART,
+					   .mw_access_flags = IBV_ACCESS_REMOTE_WRITE };
+	assert_int_equal(ibv_post_send(rig.qp, &wr, &bad), 0);
+	assert_int_equal(rig_poll(&wc), 0);
+	return own;
+}
+
+/* Posts a receive and a SEND that ends the key, over the loop. */
+static void post_invalidate(uint32_t key)
+{
+	struct ibv_sge to = rig_sge(MARK, 64), from = rig_sge(FROM, 40);
+	struct ibv_recv_wr receive = { .wr_id = 6, .sg_list = &to, .num_sge = 1 }, *bad_receive;
+	struct ibv_send_wr wr = { .wr_id = 7,
+				  .sg_list = &from,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND_WITH_INV,
+				  .invalidate_rkey = key,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
+
+	assert_int_equal(ibv_post_recv(rig.qp, &receive, &bad_receive), 0);
+	assert_int_equal(ibv_post_send(rig.qp, &wr, &bad), 0);
+}
+
+static void send_ends_the_window_of_its_receiver(void **state)
+{
+	struct ibv_wc wc = { 0 };
+	uint32_t key;
+	struct ibv_mw *own = window_2(&key);
+
+	assert_int_equal(write_to(key, AT, PART), 0);
+	assert_true(landed(AT));
+	post_invalidate(key);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(rig_poll(&wc), 0);
+		assert_int_equal(wc.opcode, wc.wr_id == 6 ? IBV_WC_RECV : IBV_WC_SEND);
+		if (wc.wr_id != 6)
+			continue;
+		assert_int_equal(wc.byte_len, 40);
+		assert_int_equal(wc.wc_flags, IBV_WC_WITH_INV);
+		assert_int_equal(wc.invalidated_rkey, key);
+	}
+	assert_int_not_equal(write_to(key, AT, PART), 0);
+	assert_false(landed(AT));
+	assert_int_equal(ibv_dealloc_mw(own), 0);
+}
+
+/* The key of a region, and one that names nothing: the receive fails, and so does the connection. */
+static void send_ends_no_region(void **state)
+{
+	struct ibv_wc wc = { 0 };
+	bool failed = false;
+
+	post_invalidate(marker->rkey);
+	for (int i = 0; i < 2; i++) {
+		assert_int_not_equal(rig_poll(&wc), 0);
+		failed |= wc.wr_id == 6 && wc.status == IBV_WC_REM_INV_REQ_ERR;
+	}
+	assert_true(failed);
+	assert_int_equal(state_of_qp(), IBV_QPS_ERR);
+}
+
 static void domain_waits_for_its_windows(void **state)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(rig.ctx);
@@ -271,6 +351,8 @@ static int tests(void)
 		WITH(start_uc, window_is_no_local_key),
 		WITH(start_uc, freed_window_is_dead_after_binds),
 		WITH(start_uc, domain_waits_for_its_windows),
+		WITH(start_rc, send_ends_the_window_of_its_receiver),
+		WITH(start_rc, send_ends_no_region),
 	};
 
 	return cmocka_run_group_tests_name("windows", list, NULL, NULL);
