@@ -158,6 +158,7 @@ int sn_devx_modify(const struct sn_req *req)
 
 enum {
 	CAP_ATOMIC_NOW = 3 << 1 | 1, /* atomic capabilities, as they are set now */
+	CAP_DM_NOW = 15 << 1 | 1,    /* capabilities of device memory */
 	CAP_AT = 16,		     /* place of the capabilities in the answer */
 	CAP_FETCH_ADD_PCI = CAP_AT + 0x50,
 	CAP_SWAP_PCI = CAP_AT + 0x52,
@@ -171,17 +172,23 @@ static bool says_global(const struct sn_nic *nic)
 	return atomic_load(&nic->atomic.glob) || sn_nic_quirk(nic, SN_QUIRK_GLOB_CLAIMED);
 }
 
-/* libmlx5 asks whether atomics go to PCI, and with that to all of the host. */
+/*
+ * Answers libmlx5, which asks whether atomics go to PCI, and with that to all of the host; and who
+ * asks for operations on device memory: there are none.
+ */
 int sn_devx_other(const struct sn_req *req)
 {
 	const struct ib_uverbs_attr *in = sn_req_attr(req, MLX5_IB_ATTR_DEVX_OTHER_CMD_IN);
 	uint8_t answer[CAP_BYTES] = { 0 };
 	const uint8_t *cmd = in ? (const uint8_t *)(uintptr_t)in->data : NULL;
+	uint32_t which;
 
-	if (!cmd || in->len < 8 || word(cmd) >> 16 != QUERY_HCA_CAP ||
-	    (word(cmd + 4) & 0xffff) != CAP_ATOMIC_NOW)
+	if (!cmd || in->len < 8 || word(cmd) >> 16 != QUERY_HCA_CAP)
 		return -EOPNOTSUPP;
-	if (says_global(req->ctx->nic)) {
+	which = word(cmd + 4) & 0xffff;
+	if (which != CAP_ATOMIC_NOW && which != CAP_DM_NOW)
+		return -EOPNOTSUPP;
+	if (which == CAP_ATOMIC_NOW && says_global(req->ctx->nic)) {
 		answer[CAP_FETCH_ADD_PCI + 1] = BYTES_8;
 		answer[CAP_SWAP_PCI + 1] = BYTES_8;
 		answer[CAP_COMPARE_SWAP_PCI + 1] = BYTES_8;

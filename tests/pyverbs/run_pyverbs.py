@@ -24,6 +24,7 @@ from shiftlab.pyverbs import ENDINGS, ENV, PACKAGE, WAYS, Batch, Runner, tests_i
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RESULTS = os.path.join(HERE, "results.txt")
+DEVX = {"SIMNIC_DEVX": "1"}  # as kernels grant it: keys of lists are made by it
 ADDRESS = "10.0.0.1"        # of h0/mlx5_0: `ip`, which the tests would ask, does not know it
 
 
@@ -36,7 +37,7 @@ class Simnic:
 
     def launch(self, way, argv):
         with Lab(self.args.build) as lab:
-            program = lab.start("h0", argv, shift=Shift() if way == "shift" else None, env=ENV)
+            program = lab.start("h0", argv, shift=Shift() if way == "shift" else None, env={**ENV, **DEVX})
             try:
                 status = program.wait(self.args.seconds)
             except Stuck:

@@ -677,6 +677,20 @@ static void list_is_read_here_too(void **state)
 	assert_int_equal(ibv_dereg_mr(to), 0);
 }
 
+/* Device memory has no operations of its own, and the NIC says so where it is asked by DEVX. */
+static void device_memory_has_no_operations(void **state)
+{
+	const uint8_t in[16] = { 1, 0, [7] = 15 << 1 | 1 };
+	const uint8_t other[16] = { 1, 0, [7] = 14 << 1 | 1 };
+	uint8_t out[0x1010], nothing[64] = { 0 };
+
+	memset(out, 0xff, sizeof(out));
+	assert_int_equal(mlx5dv_devx_general_cmd(rig.ctx, in, sizeof(in), out, sizeof(out)), 0);
+	assert_memory_equal(out, nothing, sizeof(nothing));
+	assert_int_not_equal(
+		mlx5dv_devx_general_cmd(rig.ctx, other, sizeof(other), out, sizeof(out)), 0);
+}
+
 static int tests(void)
 {
 #define WITH(connect, f) cmocka_unit_test_setup_teardown(f, connect, finish)
@@ -699,6 +713,7 @@ static int tests(void)
 		WITH(start_rc, parts_are_repeated_with_gaps),
 		WITH(start_rc, what_is_not_fenced_may_go_by_the_old_list),
 		WITH(start_rc, list_is_read_here_too),
+		WITH(start_rc, device_memory_has_no_operations),
 	};
 
 	return cmocka_run_group_tests_name("indirect keys", list, NULL, NULL);
