@@ -54,6 +54,8 @@ struct sp_callbacks {
 	void (*cq_armed)(const struct ibv_cq *cq, bool solicited);
 	/* Reports a post whose key could not be translated; the QP now withholds its doorbells. */
 	void (*key_missing)(void *qp_cookie);
+	/* Reports the first post of a send since sp_qp_tell, before the NIC can have it. */
+	void (*posted)(void *qp_cookie);
 	/* Reports a post behind the gate (sp_qp_gate). */
 	void (*gated)(void *qp_cookie);
 	/* Reports the first good send completion polled on a carrier other than 0 (for figures). */

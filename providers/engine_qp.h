@@ -76,6 +76,11 @@ static inline enum sp_sending sp_qp_sending(struct sp_qp *qp, uint32_t *number)
 	return sp_engine(qp)->qp.sending(qp, number);
 }
 
+static inline bool sp_qp_tell(struct sp_qp *qp, uint32_t number)
+{
+	return sp_engine(qp)->qp.tell(qp, number);
+}
+
 static inline void sp_qp_sent(struct sp_qp *qp, struct sp_sent *sent)
 {
 	sp_engine(qp)->qp.sent(qp, sent);

@@ -109,6 +109,12 @@ struct sp_qp_ops {
 	 * posted. Never waits: SP_SENDING_AWAITED, *number left alone, while one is being posted.
 	 */
 	enum sp_sending (*sending)(struct sp_qp *qp, uint32_t *number);
+	/*
+	 * [shell] Has the next post of a send told, once (posted). number: as of `sending`. False:
+	 * more were posted meanwhile, or the end of one is awaited; then nothing is told. Never
+	 * waits. A queue whose posts the engine does not see answers true.
+	 */
+	bool (*tell)(struct sp_qp *qp, uint32_t number);
 	/* [shell] Tells how far the sends of the carrier in use are. Never waits. */
 	void (*sent)(struct sp_qp *qp, struct sp_sent *sent);
 	/*

@@ -33,6 +33,7 @@
 #include "shiftlib/conn/told/incident.h"
 #include "shiftlib/conn/told/stats.h"
 #include "shiftlib/conn/turn.h"
+#include "shiftlib/conn/watch/asleep.h"
 #include "shiftlib/conn/watch/degraded.h"
 #include "shiftlib/conn/watch/blame.h"
 #include "shiftlib/conn/watch/detector.h"
@@ -69,6 +70,7 @@ static const struct sh_module *const process_modules[] = {
 	&sh_young_module,    /* regions that are not young any more */
 	&sh_late_module,     /* regions that are gone */
 	&sh_conns_module,
+	&sh_asleep_module,   /* posts that end the sleep of the looks */
 	&sh_looks_module,    /* errors that nobody polls */
 	&sh_mailbox_module,  /* reports of the data path */
 	&sh_quiesces_module, /* work that the workers have finished */

@@ -64,6 +64,7 @@ enum led_mode {
 	LED_WIDE = 256,	      /* some request was not kept in a slot alone */
 	LED_HOME = 512,	      /* atomics may not run yet */
 	LED_LOG = 1024,	      /* log WQEs come among what is posted */
+	LED_TELL = 2048,      /* the next post is told to the shell, once */
 };
 
 #pragma GCC visibility pop

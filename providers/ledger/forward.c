@@ -62,6 +62,7 @@ LED_INLINE uint32_t built_head(const struct sp_qp *qp)
 /* Chooses the set of builders. sq_lock is held: so nobody is between start and complete. */
 static LED_NOINLINE void start_other(struct sp_qp *qp, struct ibv_qp_ex *ex)
 {
+	led_tx_tell(qp);
 	if (!qp->tx_mode && qp->dev->forwards_wr && qp->ex.saved.wr_abort) {
 		use_builders(qp, &led_wr_forwarded);
 		begin(qp, ex);

@@ -190,6 +190,7 @@ const struct shift_provider shift_provider_ledger = {
 	.qp.recv_count = led_qp_recv_count,
 	.qp.send_counts = led_qp_send_counts,
 	.qp.sending = led_qp_sending,
+	.qp.tell = led_qp_tell,
 	.qp.sent = led_qp_sent,
 	.qp.guard = led_qp_guard,
 	.qp.progressed = led_qp_progressed,

@@ -13,7 +13,7 @@
 /* True if posts go straight to the provider. */
 bool led_tx_direct(const struct sp_qp *qp)
 {
-	return !(qp->tx_mode & ~(LED_XLAT | LED_WIDE | LED_LOG));
+	return !(qp->tx_mode & ~(LED_XLAT | LED_WIDE | LED_LOG | LED_TELL));
 }
 
 /* -- keys -------------------------------------------------------------------------------------- */

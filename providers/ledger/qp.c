@@ -359,19 +359,37 @@ static bool end_is_told(const struct sp_qp *qp)
 	return led_completes(qp, led_pub(qp) - 1) || (fence->out && fence->n == led_pub(qp));
 }
 
+static enum sp_sending sending_state(const struct sp_qp *qp)
+{
+	if (qp->sq.head == led_tail(qp))
+		return SP_SENDING_NONE;
+	return qp->sq.head == led_pub(qp) && !end_is_told(qp) ? SP_SENDING_UNTOLD
+							      : SP_SENDING_AWAITED;
+}
+
 enum sp_sending led_qp_sending(struct sp_qp *qp, uint32_t *number)
 {
-	enum sp_sending sending = SP_SENDING_AWAITED;
+	enum sp_sending sending;
 
 	if (!sp_trylock(&qp->sq_lock))
 		return SP_SENDING_AWAITED;
-	if (qp->sq.head == led_tail(qp))
-		sending = SP_SENDING_NONE;
-	else if (qp->sq.head == led_pub(qp) && !end_is_told(qp))
-		sending = SP_SENDING_UNTOLD;
+	sending = sending_state(qp);
 	*number = qp->sq.head;
 	sp_unlock(&qp->sq_lock);
 	return sending;
+}
+
+bool led_qp_tell(struct sp_qp *qp, uint32_t number)
+{
+	bool rests;
+
+	if (!sp_trylock(&qp->sq_lock))
+		return false;
+	rests = qp->sq.head == number && sending_state(qp) != SP_SENDING_AWAITED;
+	if (rests)
+		qp->tx_mode |= LED_TELL;
+	sp_unlock(&qp->sq_lock);
+	return rests;
 }
 
 /* Completions that lie in a CQ unseen cannot be looked at: done says less than it might. */

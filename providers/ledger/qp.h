@@ -230,6 +230,7 @@ void led_qp_modified(struct sp_qp *qp, enum ibv_qp_state state);
 uint32_t led_qp_recv_count(struct sp_qp *qp);
 void led_qp_send_counts(struct sp_qp *qp, uint32_t *posted, uint32_t *done);
 enum sp_sending led_qp_sending(struct sp_qp *qp, uint32_t *number);
+bool led_qp_tell(struct sp_qp *qp, uint32_t number);
 void led_qp_sent(struct sp_qp *qp, struct sp_sent *sent);
 void led_qp_guard(struct sp_qp *qp, bool on);
 uint64_t led_qp_progressed(struct sp_qp *qp);

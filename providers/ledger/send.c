@@ -432,13 +432,24 @@ static uint32_t number_before(const struct sp_qp *qp, const struct writing *w,
 	return w->head - (((uint32_t)(w->last - first) & qp->sq.mask) + 1);
 }
 
+/* The shell hears of it before the lock is dropped: until then the queue counts as busy. */
+LED_NOINLINE void led_tx_tell(struct sp_qp *qp)
+{
+	if (!(qp->tx_mode & LED_TELL))
+		return;
+	qp->tx_mode &= ~LED_TELL;
+	qp->dev->cb->posted(qp->cookie);
+}
+
 /* Hands over by the slow way. err: of a request that was not written. Drops sq_lock. */
 static LED_NOINLINE int post_slow(struct sp_qp *qp, uint32_t from, int err)
 {
 	struct ibv_send_wr *wr = qp->sq.posting, **bad = qp->sq.bad;
 	uint32_t no;
-	int err_now = posted_slow(qp, from, false, &no);
+	int err_now;
 
+	led_tx_tell(qp);
+	err_now = posted_slow(qp, from, false, &no);
 	sp_unlock(&qp->sq_lock);
 	if (err_now)
 		*bad = nth(wr, no - from);

@@ -17,6 +17,7 @@ int led_inline_make(struct led_sq *sq);
 int led_wide_make(struct led_sq *sq);
 int led_put_wide(struct sp_qp *qp, union led_send *slot, const struct ibv_send_wr *wr);
 int led_sends_posted(struct sp_qp *qp, uint32_t from);
+void led_tx_tell(struct sp_qp *qp); /* tells the shell of a post, if it asked for that */
 uint32_t led_limit(struct sp_qp *qp, uint32_t head);
 void led_unwrite(struct sp_qp *qp, uint32_t n);
 

@@ -218,7 +218,7 @@ static void settle_switch(const struct settle *s)
 	}
 	qp->tx = s->to;
 	qp->tx->first = led_tail(qp);
-	qp->tx_mode &= LED_FAILED | LED_GATE | LED_WRITES | LED_HOME;
+	qp->tx_mode &= LED_FAILED | LED_GATE | LED_WRITES | LED_HOME | LED_TELL;
 	qp->tx_mode |= LED_XLAT;
 	atomic_store(&qp->sq.pub, led_tail(qp));
 	qp->sq.owed = s->first + s->n;

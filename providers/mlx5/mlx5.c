@@ -100,6 +100,7 @@ const struct shift_provider shift_provider_mlx5 = {
 	.qp.number = ring_qp_number,
 	.qp.send_counts = ring_qp_send_counts,
 	.qp.sending = ring_qp_sending,
+	.qp.tell = ring_qp_tell,
 	.qp.sent = ring_qp_sent,
 	.qp.guard = ring_qp_guard,
 	.carrier.add = ring_carrier_add,

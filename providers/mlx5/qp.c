@@ -357,6 +357,19 @@ enum sp_sending ring_qp_sending(struct sp_qp *qp, uint32_t *number)
 	return sending;
 }
 
+bool ring_qp_tell(struct sp_qp *qp, uint32_t number)
+{
+	bool rests;
+
+	if (!sp_trylock(&qp->sq_lock))
+		return false;
+	rests = qp->tx->sq.head == number && qp_sending_state(qp) != SP_SENDING_AWAITED;
+	if (rests && !(qp->tx_mode & RING_FOREIGN))
+		qp->tx_mode |= RING_TELL;
+	sp_unlock(&qp->sq_lock);
+	return rests;
+}
+
 /* A hidden NOP completes without an answer. */
 void ring_qp_sent(struct sp_qp *qp, struct sp_sent *sent)
 {

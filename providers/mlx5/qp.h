@@ -23,7 +23,8 @@ enum ring_mode {
 	RING_WRITES = 512, /* nothing but WRITEs may run any more: recall.c */
 	/* atomics are barred, and keys need no translation: all goes by the hold */
 	RING_HOME = 1024,
-	RING_LOG = 2048, /* log WQEs come between what is written to the ring */
+	RING_LOG = 2048,  /* log WQEs come between what is written to the ring */
+	RING_TELL = 4096, /* the next post is told to the shell, once */
 };
 
 /* The use of atomics. A device without them refuses them. */
@@ -126,7 +127,7 @@ struct sp_qp {
  */
 RING_INLINE bool ring_tx_direct(const struct sp_qp *qp)
 {
-	return !(qp->tx_mode & ~(RING_FIRST | RING_XLAT | RING_LOG));
+	return !(qp->tx_mode & ~(RING_FIRST | RING_XLAT | RING_LOG | RING_TELL));
 }
 
 /*
@@ -152,6 +153,7 @@ bool ring_qp_posted(struct sp_qp *qp);
 uint32_t ring_qp_recv_count(struct sp_qp *qp);
 void ring_qp_send_counts(struct sp_qp *qp, uint32_t *posted, uint32_t *done);
 enum sp_sending ring_qp_sending(struct sp_qp *qp, uint32_t *number);
+bool ring_qp_tell(struct sp_qp *qp, uint32_t number);
 void ring_qp_sent(struct sp_qp *qp, struct sp_sent *sent);
 void ring_qp_guard(struct sp_qp *qp, bool on);
 uint64_t ring_qp_progressed(struct sp_qp *qp);

@@ -286,7 +286,7 @@ static void settle_switch(struct settle *s)
 	qp->tx->sq_counted = qp->tx->sq.head;
 	atomic_store(&qp->tx->sq.tail, qp->tx->sq.head);
 	qp->tx = s->to;
-	qp->tx_mode &= RING_FIRST | RING_FAILED | RING_GATE | RING_WRITES;
+	qp->tx_mode &= RING_FIRST | RING_FAILED | RING_GATE | RING_WRITES | RING_TELL;
 	qp->tx_mode |= s->to->xlat ? RING_XLAT : 0;
 	qp->tx_mode |= qp->atomics.barred && !s->to->xlat ? RING_HOME : 0;
 	qp->tx_mode |= s->to->sq.log.every ? RING_LOG : 0;

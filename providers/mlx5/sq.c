@@ -217,14 +217,24 @@ RING_INLINE int post_list(struct sp_qp *qp, struct ring_sq *sq, uint32_t limit,
 	return 0;
 }
 
+/* The shell hears of it before the request can be seen: until then the lock is held. */
+static void tx_tell(struct sp_qp *qp)
+{
+	if (!(qp->tx_mode & RING_TELL))
+		return;
+	qp->tx_mode &= ~RING_TELL;
+	qp->dev->cb->posted(qp->cookie);
+}
+
 /*
- * Decides at the first post whether the ring is ours: nobody else may have posted to it. ENOMEM:
- * not decided yet.
+ * Called at a post by the slow way: tells the shell, if it asked; and decides at the first post
+ * whether the ring is ours: nobody else may have posted to it. ENOMEM: not decided yet.
  */
 int ring_tx_enter(struct sp_qp *qp)
 {
 	bool ours;
 
+	tx_tell(qp);
 	if (!(qp->tx_mode & RING_FIRST))
 		return 0;
 	ours = ring_qp_own_tx(qp);

@@ -12,6 +12,7 @@
 #include "shiftlib/conn/mailbox.h"
 #include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/watch/asleep.h"
 #include "shiftlib/facade/comp_channel.h"
 #include "shiftlib/news.h"
 #include "shiftlib/peer/peer.h"
@@ -54,6 +55,12 @@ static void callback_cq_event(void *cookie)
 static void callback_key_missing(void *cookie)
 {
 	sh_mailbox_push(cookie, SH_PENDING_KEY);
+}
+
+static void callback_posted(void *cookie)
+{
+	(void)cookie;
+	sh_asleep_posted();
 }
 
 static void callback_gated(void *cookie)
@@ -123,6 +130,7 @@ const struct sp_callbacks sh_callbacks = {
 	.cq_event = callback_cq_event,
 	.cq_armed = sh_cq_events_armed,
 	.key_missing = callback_key_missing,
+	.posted = callback_posted,
 	.gated = callback_gated,
 	.qp_progress = callback_progress,
 	.lkey = callback_lkey,

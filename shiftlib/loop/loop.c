@@ -83,9 +83,20 @@ void sh_jobs_hurry(const struct sh_busy *busy)
 		sh_worker_hurry(loop.workers[i]);
 }
 
+static void loop_waits(void)
+{
+	uint32_t i;
+
+	for (i = 0; i < loop.n_modules; i++)
+		if (loop.modules[i]->waits)
+			loop.modules[i]->waits();
+}
+
 void sh_wait_idle(struct sh_busy *busy)
 {
 	sh_jobs_hurry(busy);
+	if (busy->jobs)
+		loop_waits();
 	while (busy->jobs)
 		sh_lock_wait(&sh.idle);
 }
@@ -94,6 +105,7 @@ void sh_wait_some(uint64_t ns)
 {
 	struct timespec until = sh_until(ns);
 
+	loop_waits();
 	sh_lock_wait_until(&sh.idle, &until);
 }
 

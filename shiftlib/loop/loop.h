@@ -51,6 +51,8 @@ struct sh_module {
 	void (*run)(uint64_t now);
 	uint64_t (*next_timer)(void); /* run is due then; 0: never */
 	void (*before_sleep)(void);
+	/* A thread begins to wait for jobs, which may hang with their NIC. */
+	void (*waits)(void);
 };
 
 /* The state that every part needs of the process. */

@@ -47,6 +47,11 @@ static void on_key(void *cookie)
 	fake_events.keys++;
 }
 
+static void on_posted(void *cookie)
+{
+	atomic_fetch_add(&fake_events.posted, 1);
+}
+
 static void on_gated(void *cookie)
 {
 	atomic_fetch_add(&fake_events.gated, 1);
@@ -90,6 +95,7 @@ static const struct sp_callbacks callbacks = {
 	.cq_event = on_event,
 	.cq_armed = on_armed,
 	.key_missing = on_key,
+	.posted = on_posted,
 	.gated = on_gated,
 	.qp_progress = on_progress,
 	.lkey = translate_lkey,

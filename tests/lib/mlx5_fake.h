@@ -68,7 +68,7 @@ extern struct fake_log fake_log;
 
 /* What the engine told its shell. */
 struct fake_events {
-	_Atomic uint32_t errors, app_errors, withheld, events, keys, gated, progress;
+	_Atomic uint32_t errors, app_errors, withheld, events, keys, gated, posted, progress;
 	uint32_t provider_posts; /* by libmlx5 itself, were it there */
 	enum ibv_wc_status status;
 };

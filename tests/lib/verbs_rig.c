@@ -49,6 +49,11 @@ static void on_key(void *cookie)
 	((struct vrig *)cookie)->events.keys++;
 }
 
+static void on_posted(void *cookie)
+{
+	((struct vrig *)cookie)->events.posted++;
+}
+
 static void on_gated(void *cookie)
 {
 	((struct vrig *)cookie)->events.gated++;
@@ -100,6 +105,7 @@ static const struct sp_callbacks callbacks = {
 	.cq_event = on_event,
 	.cq_armed = on_armed,
 	.key_missing = on_key,
+	.posted = on_posted,
 	.gated = on_gated,
 	.qp_progress = on_progress,
 	.lkey = on_lkey,

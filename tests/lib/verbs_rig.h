@@ -29,7 +29,8 @@ struct vr_carrier {
 
 /* What the engine told its shell. */
 struct vr_events {
-	_Atomic uint32_t errors, app_errors, doubts, withheld, events, keys, gated, progress, stuck;
+	_Atomic uint32_t errors, app_errors, doubts, withheld, events, keys, gated, posted,
+		progress, stuck;
 	enum ibv_wc_status status;
 };
 

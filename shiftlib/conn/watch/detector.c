@@ -17,6 +17,7 @@
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
+#include "shiftlib/conn/watch/asleep.h"
 #include "shiftlib/conn/watch/blame.h"
 #include "shiftlib/conn/watch/detector.h"
 #include "shiftlib/conn/watch/gray.h"
@@ -44,6 +45,7 @@
 static struct {
 	bool silent;	 /* some path was, when connections were gone through the last time */
 	bool silent_now; /* some path is, or was since the last look */
+	bool working;	 /* some connection sends or moves */
 } detector;
 
 /* ---- who needs which path ------------------------------------------------------------------- */
@@ -157,6 +159,7 @@ static bool detector_needs(uint64_t now)
 	bool any = false;
 	uint32_t i;
 
+	detector.working = false;
 	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
 		for (i = 0; i < peer->n_paths; i++) {
 			memset(&peer->paths[i]->look, 0, sizeof(peer->paths[i]->look));
@@ -166,10 +169,64 @@ static bool detector_needs(uint64_t now)
 		if (!detector_works(qp))
 			continue;
 		any = true;
-		if (!detector_known(qp) && detector_sending(qp, now))
+		detector.working |= qp->core.move != SC_MOVE_NONE;
+		if (!detector_known(qp) && detector_sending(qp, now)) {
+			detector.working = true;
 			detector_work_of(qp, now);
+		}
 	}
 	return any;
+}
+
+/* ---- nothing to detect ---------------------------------------------------------------------- */
+
+/* Has the next post of each connection told. False: one of them is at work. */
+static bool detector_arm(uint64_t now) SH_LOCKED
+{
+	struct sh_qp *qp;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		if (detector_works(qp) &&
+		    (detector_sending(qp, now) || !sp_qp_tell(qp->sp, qp->detector.untold.number)))
+			return false;
+	return true;
+}
+
+static bool detector_peers_calm(uint64_t now)
+{
+	struct sh_peer *peer;
+	uint32_t i;
+
+	list_for_each (&sh_peers.list, peer, struct sh_peer, link) {
+		if (peer->ask_until > now)
+			return false;
+		for (i = 0; i < peer->n_paths; i++)
+			if (sh_path_suspect(&peer->paths[i]->health))
+				return false;
+	}
+	return true;
+}
+
+static bool detector_nics_calm(void) SH_LOCKED
+{
+	const struct sh_nic *nic;
+	uint32_t i;
+
+	for (i = 0; i < sh_nics.n; i++) {
+		nic = &sh_nics.nic[i];
+		if (nic->state == SH_NIC_OPEN &&
+		    (nic->sick || sh_control_waiting_since(nic->control) ||
+		     sh_worker_busy_since_ns(nic->prompt) || sh_worker_busy_since_ns(nic->worker)))
+			return false;
+	}
+	return true;
+}
+
+/* True if neither work, nor a doubt, nor a command is under way. */
+static bool detector_calm(uint64_t now) SH_LOCKED
+{
+	return !detector.working && !sh_conns.unknown && !sh_conns.roomless &&
+	       !sh_conns.n_suspects && detector_peers_calm(now) && detector_nics_calm();
 }
 
 /* ---- silence -------------------------------------------------------------------------------- */
@@ -323,6 +380,7 @@ static void detector_tell_dark(struct sh_peer *peer, uint64_t since, uint64_t no
 	struct sh_qp *qp;
 
 	peer->dark_at = since ? now : 0;
+	sh_asleep_end();
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		if (qp->peer == peer && detector_works(qp))
 			sh_conn_event(qp, &event);
@@ -476,6 +534,7 @@ static uint64_t detector_peer(struct sh_peer *peer, uint64_t now) SH_LOCKED
 	if (changed) {
 		sh_paths_changed_peer(peer);
 		sh_blame_update();
+		sh_asleep_end();
 	}
 	detector_darkness(peer, now);
 	return next;
@@ -486,6 +545,9 @@ static void detector_check(uint64_t now) SH_LOCKED
 	struct sh_peer *peer;
 
 	sh_peers.beat_at = detector_needs(now) ? now + sh.config.path.beat_ns : 0;
+	sh_asleep_judge(sh_peers.beat_at && detector_calm(now), detector_arm, now);
+	if (sh_asleep())
+		sh_peers.beat_at = sh_asleep_next(now);
 	detector.silent_now = false;
 	list_for_each (&sh_peers.list, peer, struct sh_peer, link) {
 		detector_tell_paths(peer, now);

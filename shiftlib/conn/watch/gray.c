@@ -12,6 +12,7 @@
 #include "shiftlib/base/util.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/watch/asleep.h"
 #include "shiftlib/conn/watch/gray.h"
 #include "shiftlib/conn/watch/judged.h"
 #include "shiftlib/conn/watch/slow.h"
@@ -272,20 +273,53 @@ static bool is_due(const struct sh_nic *nic) SH_LOCKED
 	return !of(nic)->idle || gray.looks % IDLE_LOOKS == 0 || sh_slow_in_doubt(nic);
 }
 
+/* True if nothing is read before the look of all that are idle. */
+static bool all_idle(void) SH_LOCKED
+{
+	uint32_t i;
+
+	for (i = 0; i < sh_nics.n; i++)
+		if (gray.nic[i].used && (!gray.nic[i].idle || sh_slow_in_doubt(&sh_nics.nic[i])))
+			return false;
+	return true;
+}
+
+/* Leaves out the looks at which nothing would be read, up to one about the time of the others'. */
+static uint64_t next_look(uint64_t now) SH_LOCKED
+{
+	uint64_t at, others = sh_asleep_next(now);
+
+	if (!sh_asleep() || !all_idle())
+		return now + config()->look_ns;
+	gray.looks += IDLE_LOOKS - 1 - gray.looks % IDLE_LOOKS;
+	at = now + IDLE_LOOKS * config()->look_ns;
+	return others + config()->look_ns >= at && others <= at + config()->look_ns ? others : at;
+}
+
+/* Awake, no look is left out. */
+static void wake(uint64_t now) SH_LOCKED
+{
+	if (!sh_asleep() && gray.look_at > now + config()->look_ns)
+		gray.look_at = now + config()->look_ns;
+}
+
 static void gray_run(uint64_t now) SH_LOCKED
 {
 	uint32_t i;
 
+	wake(now);
 	if (sh.config.gray.mode == SH_GRAY_OFF || (gray.look_at && now < gray.look_at) ||
 	    (!gray.look_at && !sh_conns.guarded))
 		return;
-	gray.look_at = find_used() ? now + config()->look_ns : 0;
 	gray.looks++;
+	gray.look_at = find_used() ? now + config()->look_ns : 0;
 	for (i = 0; i < sh_nics.n; i++)
 		if (gray.nic[i].used && is_due(&sh_nics.nic[i]))
 			begin(&sh_nics.nic[i], false);
 	if (gray.looks % PATH_LOOKS == 0)
 		sh_slow_paths_update();
+	if (gray.look_at)
+		gray.look_at = next_look(now);
 }
 
 static uint64_t gray_next_timer(void)

@@ -10,6 +10,7 @@
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/part.h"
 #include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/watch/asleep.h"
 #include "shiftlib/conn/watch/look.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/replica/context.h"
@@ -48,20 +49,38 @@ static void look_at(struct sh_qp *qp, uint64_t now) SH_LOCKED
 	SH_PARTS_TELL(step.look, qp, now);
 }
 
-static void look_run(uint64_t now) SH_LOCKED
+static void look_pass(uint32_t pass, uint64_t now) SH_LOCKED
 {
 	uint32_t i;
 
-	if (!sh_conns.check_at || sh_conns.check_at > now)
-		return;
-	for (i = sh_conns.check_pass++ % SH_CONNS_PASSES; i < sh_conns.room; i += SH_CONNS_PASSES)
+	for (i = pass % SH_CONNS_PASSES; i < sh_conns.room; i += SH_CONNS_PASSES)
 		if (sh_conns.by_id[i])
 			look_at(sh_conns.by_id[i], now);
+}
+
+/* Asleep, each look is at all connections. */
+static void look_passes(uint64_t now) SH_LOCKED
+{
+	do
+		look_pass(sh_conns.check_pass++, now);
+	while (sh_asleep() && sh_conns.check_pass % SH_CONNS_PASSES);
+}
+
+static uint64_t look_next(uint64_t now) SH_LOCKED
+{
+	if (!sh_conns.guarded && !sh_conns.unknown && !sh_conns.roomless)
+		return 0;
+	return sh_asleep() ? sh_asleep_next(now) : now + sh.config.watch_ns;
+}
+
+static void look_run(uint64_t now) SH_LOCKED
+{
+	if (!sh_conns.check_at || sh_conns.check_at > now)
+		return;
+	look_passes(now);
 	SH_PARTS_TELL(step.looked, now);
 	look_at_cqs();
-	sh_conns.check_at = sh_conns.guarded || sh_conns.unknown || sh_conns.roomless
-				    ? now + sh.config.watch_ns
-				    : 0;
+	sh_conns.check_at = look_next(now);
 }
 
 static uint64_t look_next_timer(void)

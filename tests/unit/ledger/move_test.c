@@ -769,12 +769,82 @@ static void a_receive_leaves_no_doubt(void **state)
 	assert_int_equal(rig->events.app_errors, 1);
 }
 
+/* -- the first post that is told --------------------------------------------------------------- */
+
+static void see_from(uint64_t first, uint32_t n)
+{
+	uint64_t ids[2] = { first, first + 1 };
+
+	see(n, ids);
+}
+
+static bool told_next(void)
+{
+	uint32_t number = 0;
+
+	ENGINE->qp.sending(rig->sp, &number);
+	return ENGINE->qp.tell(rig->sp, number);
+}
+
+/* By lists, single requests, and calls; a receive is not meant. */
+static void the_next_post_is_told_once(void **state)
+{
+	struct vr_request pair[2] = {
+		{ .id = 100, .op = IBV_WR_SEND, .flags = SIG, .sges = 1, .bytes = 8 },
+		{ .id = 101, .op = IBV_WR_SEND, .flags = SIG, .sges = 1, .bytes = 8 }
+	};
+	uint32_t taken, sges = 1;
+
+	assert_true(told_next());
+	assert_int_equal(vrig_post_recv(rig, 1, 1, &sges, &taken), 0);
+	assert_int_equal(rig->events.posted, 0);
+	assert_int_equal(post("W"), 1);
+	assert_int_equal(rig->events.posted, 1);
+	assert_false(told_next());
+	assert_int_equal(post("W"), 1);
+	acknowledge(2);
+	see_from(1, 2);
+	for (int calls = 0; calls < 2; calls++) {
+		assert_true(told_next());
+		assert_int_equal(vrig_post(rig, pair, 2, calls, &taken), 0);
+		assert_int_equal(rig->events.posted, 2 + calls);
+		acknowledge(2);
+		see_from(100, 2);
+	}
+	assert_int_equal(post("W"), 1);
+	assert_int_equal(rig->events.posted, 3);
+}
+
+static void work_under_way_is_not_told(void **state)
+{
+	uint32_t before = 0;
+
+	ENGINE->qp.sending(rig->sp, &before);
+	assert_int_equal(post("W"), 1);
+	assert_false(told_next());
+	acknowledge(1);
+	see_from(1, 1);
+	assert_false(ENGINE->qp.tell(rig->sp, before)); /* it was posted, and is complete */
+	assert_int_equal(post("W"), 1);
+	acknowledge(1);
+	see_from(2, 1);
+	assert_int_equal(post("w"), 1); /* nothing will tell of its end */
+	assert_true(told_next());
+	assert_int_equal(rig->events.posted, 0);
+	ENGINE->move.withhold(rig->sp);
+	assert_int_equal(post("w"), 1);
+	assert_int_equal(rig->events.posted, 1);
+	assert_false(told_next());
+}
+
 int main(void)
 {
 #define CASE(test)     cmocka_unit_test_setup_teardown(test, setup, teardown)
 #define CQ_EX(test)    cmocka_unit_test_setup_teardown(test, setup_cq_ex, teardown)
 #define DOUBTFUL(test) cmocka_unit_test_setup_teardown(test, setup_doubtful, teardown)
 	const struct CMUnitTest tests[] = {
+		CASE(the_next_post_is_told_once),
+		CASE(work_under_way_is_not_told),
 		CASE(unseen_ones_come_back),
 		CASE(what_was_seen_stays),
 		CQ_EX(what_was_read_ahead_comes_back),

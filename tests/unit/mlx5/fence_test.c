@@ -801,6 +801,122 @@ static void fails_behind_the_gate(void **state)
 	nothing_runs();
 }
 
+/* -- the first post that is told --------------------------------------------------------------- */
+
+static bool told_next(void)
+{
+	uint32_t number = 0;
+
+	ENGINE->qp.sending(rig->sp, &number);
+	return ENGINE->qp.tell(rig->sp, number);
+}
+
+static void expect_posted(uint32_t n)
+{
+	assert_int_equal(fake_events.posted, n);
+}
+
+static void next_post_is_told_once(void **state)
+{
+	expect_posted(0);
+	write_n(1, 1, IBV_SEND_SIGNALED);
+	fake_run(rig->app, 1);
+	expect_sends(1, 1, IBV_WC_SUCCESS);
+	expect_posted(0);
+	assert_true(told_next());
+	assert_true(told_next());
+	assert_int_equal(rig_recv(rig, 9, 1), 0);
+	expect_posted(0);
+	write_n(2, 1, IBV_SEND_SIGNALED);
+	expect_posted(1);
+	write_n(3, 2, IBV_SEND_SIGNALED);
+	expect_posted(1);
+	fake_run(rig->app, 8);
+	expect_sends(2, 3, IBV_WC_SUCCESS);
+	expect_ran(1, 4);
+}
+
+/* The very first post: also it is decided then whose the ring is. */
+static void first_post_of_all_is_told(void **state)
+{
+	assert_true(told_next());
+	write_n(1, 2, IBV_SEND_SIGNALED);
+	expect_posted(1);
+	fake_run(rig->app, 8);
+	expect_sends(1, 2, IBV_WC_SUCCESS);
+}
+
+static void work_under_way_is_not_told(void **state)
+{
+	uint32_t before = 0;
+
+	ENGINE->qp.sending(rig->sp, &before);
+	write_n(1, 1, IBV_SEND_SIGNALED);
+	assert_false(told_next());
+	fake_run(rig->app, 1);
+	expect_sends(1, 1, IBV_WC_SUCCESS);
+	assert_false(ENGINE->qp.tell(rig->sp, before)); /* it was posted, and is complete */
+	write_n(2, 1, IBV_SEND_SIGNALED);
+	expect_posted(0);
+	fake_run(rig->app, 1);
+	expect_sends(2, 1, IBV_WC_SUCCESS);
+	write_n(3, 1, 0); /* nothing will tell of its end */
+	assert_true(told_next());
+	write_n(4, 1, 0);
+	expect_posted(1);
+}
+
+static void withheld_post_is_told(void **state)
+{
+	assert_true(told_next());
+	ENGINE->move.withhold(rig->sp);
+	write_n(1, 1, IBV_SEND_SIGNALED);
+	expect_posted(1);
+	assert_false(told_next());
+}
+
+/* What was asked for is true of the carrier that a move leads to. */
+static void first_post_behind_a_move_is_told(void **state)
+{
+	uint32_t to = rig_standby(rig, &tight);
+
+	assert_true(told_next());
+	leave(MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
+	settle(to, 0);
+	expect_posted(0);
+	write_n(1, 1, IBV_SEND_SIGNALED);
+	expect_posted(1);
+	fake_run(rig_active(rig), 4);
+	expect_sends(1, 1, IBV_WC_SUCCESS);
+	assert_true(told_next());
+	write_n(2, 1, IBV_SEND_SIGNALED);
+	expect_posted(2);
+	write_n(3, 1, IBV_SEND_SIGNALED);
+	expect_posted(2);
+	fake_run(rig_active(rig), 4);
+	expect_sends(2, 2, IBV_WC_SUCCESS);
+}
+
+static void built_request_is_told(void **state)
+{
+	struct ibv_qp_ex *qp = &rig->app->ex;
+
+	assert_true(told_next());
+	ibv_wr_start(qp);
+	expect_posted(1);
+	assert_false(told_next());
+	ibv_wr_abort(qp);
+	assert_true(told_next());
+	for (uint64_t id = 1; id <= 2; id++) {
+		ibv_wr_start(qp);
+		build(id);
+		assert_int_equal(ibv_wr_complete(qp), 0);
+		expect_posted(2);
+	}
+	fake_run(rig->app, 4);
+	expect_sends(1, 2, IBV_WC_SUCCESS);
+}
+
 int main(void)
 {
 #define TEST(f, setup) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -808,6 +924,12 @@ int main(void)
 		TEST(idle_queue_is_fenced_at_once, setup),
 		TEST(signaled_request_is_the_fence, setup),
 		TEST(sending_knows_what_is_awaited, setup),
+		TEST(next_post_is_told_once, setup),
+		TEST(first_post_of_all_is_told, setup),
+		TEST(work_under_way_is_not_told, setup),
+		TEST(withheld_post_is_told, setup),
+		TEST(first_post_behind_a_move_is_told, setup),
+		TEST(built_request_is_told, setup),
 		TEST(sent_sees_what_is_not_polled, setup),
 		TEST(unsignaled_requests_get_a_hidden_one, setup),
 		TEST(unsignaled_requests_get_a_hidden_one, setup_ex),
