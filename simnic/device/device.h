@@ -151,10 +151,10 @@ struct sn_paged {
 int sn_mr_reg_paged(struct sn_dev *dev, const struct sn_paged *want, uint32_t *key);
 
 /*
- * A memory window, not bound to anything yet. Each bind changes its key; sn_window_free() takes
- * any of its keys.
+ * A memory window, not bound to anything yet, whose key ends with the variant. Each bind changes
+ * the key; sn_window_free() takes any of its keys.
  */
-int sn_window_alloc(struct sn_dev *dev, uint32_t pdn, bool type2, uint32_t *rkey);
+int sn_window_alloc(struct sn_dev *dev, uint32_t pdn, uint8_t variant, bool type2, uint32_t *rkey);
 int sn_window_free(struct sn_dev *dev, uint32_t rkey);
 
 /* A shared receive queue. Its doorbell record moves it: there is no register. */

@@ -31,7 +31,7 @@ enum {
 
 /* ---- objects -------------------------------------------------------------------------------- */
 
-int sn_window_alloc(struct sn_dev *dev, uint32_t pdn, bool type2, uint32_t *rkey)
+int sn_window_alloc(struct sn_dev *dev, uint32_t pdn, uint8_t variant, bool type2, uint32_t *rkey)
 {
 	struct sn_mr *window = calloc(1, sizeof(*window));
 
@@ -41,7 +41,7 @@ int sn_window_alloc(struct sn_dev *dev, uint32_t pdn, bool type2, uint32_t *rkey
 	window->kind = type2 ? SN_MR_WINDOW_2 : SN_MR_WINDOW_1;
 	window->own_command = true;
 	sn_lock();
-	sn_mr_add(dev, window, 0);
+	sn_mr_add(dev, window, variant);
 	*rkey = window->key;
 	sn_unlock();
 	return 0;

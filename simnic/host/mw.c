@@ -10,7 +10,7 @@
 static int mw_make(const struct sn_req *req, const struct ib_uverbs_alloc_mw *cmd,
 		   struct sn_obj *pd, struct sn_obj *mw, uint32_t *handle)
 {
-	int err = sn_window_alloc(req->ctx->dev, pd->pd.pdn, cmd->mw_type == IBV_MW_TYPE_2,
+	int err = sn_window_alloc(req->ctx->dev, pd->pd.pdn, 0, cmd->mw_type == IBV_MW_TYPE_2,
 				  &mw->mw.rkey);
 
 	if (err)

@@ -69,24 +69,6 @@ int sn_bridge_reset(struct sn_bridge *bridge);
  */
 void sn_bridge_stop(struct sn_bridge *bridge, bool stop);
 
-/* What the fabric says of the NIC. */
-struct sn_bridge_port {
-	bool up, ethernet;
-	uint16_t lid;
-	uint64_t node_guid;
-};
-void sn_bridge_port(const struct sn_bridge *bridge, struct sn_bridge_port *port);
-/* Entries of the NIC's tables; an empty or unknown entry is zero. */
-uint16_t sn_bridge_pkey(const struct sn_bridge *bridge, uint32_t index);
-void sn_bridge_gid(const struct sn_bridge *bridge, uint32_t index, uint8_t gid[16]);
-/*
- * Sets an entry of an Ethernet NIC's GID table (SET_ROCE_ADDRESS): peers find the NIC by it from
- * now on. roce_version: 1 or 2; 0 empties the entry. vlan: 0: none. The table is empty after
- * sn_bridge_new() and sn_bridge_reset(). -EINVAL: no such index, or not Ethernet.
- */
-int sn_bridge_set_gid(struct sn_bridge *bridge, uint32_t index, const uint8_t gid[16],
-		      uint32_t roce_version, uint16_t vlan);
-
 /*
  * A doorbell: 8 bytes that were stored into a UAR page, as they lie in memory. The offsets of send
  * doorbells (0x800 and on, each 256 bytes) and of the CQs' (0x20) are obeyed; others do nothing.
@@ -110,14 +92,15 @@ void sn_bridge_unmap(struct sn_bridge *bridge, void *at, uint64_t bytes);
 /* access_mode_1_0 of a memory key's context. */
 enum sn_bridge_key_mode {
 	SN_BRIDGE_PHYSICAL = 0,
-	SN_BRIDGE_PAGES = 1, /* MTT */
-	SN_BRIDGE_KLMS = 2,  /* indirect: a list of parts of other keys */
+	SN_BRIDGE_PAGES = 1,	  /* MTT */
+	SN_BRIDGE_KLMS = 2,	  /* indirect: a list of parts of other keys */
+	SN_BRIDGE_WINDOW = 0x100, /* not the PRM's: a memory window, as Linux makes one */
 };
 
 /* Rights of a key or a queue pair, by the bits of enum ibv_access_flags. */
 struct sn_bridge_key {
 	uint8_t variant; /* the key's lowest eight bits; the driver chooses them */
-	bool remote_end; /* SEND with invalidate may end it */
+	bool remote_end; /* SEND with invalidate may end it; of a window: it is of type 2 */
 	enum sn_bridge_key_mode mode;
 	bool free;	     /* names nothing yet: a request (UMR) gives it its meaning */
 	bool any_length;     /* length64: all of guest memory */

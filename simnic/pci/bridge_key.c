@@ -75,6 +75,8 @@ static int register_key(struct sn_bridge *bridge, const struct sn_bridge_object 
 		return sn_mr_reg_as(bridge->dev, key->variant, key->pd, (uint64_t)object->map.at,
 				    key->length, key->start, key->access, lkey);
 	case SN_BRIDGE_KLMS: return register_klms(bridge, key, lkey);
+	case SN_BRIDGE_WINDOW:
+		return sn_window_alloc(bridge->dev, key->pd, key->variant, key->remote_end, lkey);
 	}
 	return -EINVAL;
 }

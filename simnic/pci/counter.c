@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "simnic/pci/bridge_count.h"
+#include "simnic/pci/bridge_port.h"
 #include "simnic/pci/command.h"
 #include "simnic/pci/handlers.h"
 #include "simnic/pci/pci.h"

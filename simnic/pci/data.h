@@ -7,7 +7,7 @@
 #ifndef SIMNIC_PCI_DATA_H
 #define SIMNIC_PCI_DATA_H
 
-#include "simnic/pci/bridge.h"
+#include "simnic/pci/bridge_port.h"
 #include "simnic/pci/command.h"
 #include "simnic/pci/pas.h"
 

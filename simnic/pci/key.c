@@ -29,12 +29,24 @@ static uint32_t mode_of(const uint8_t *mkc)
 	return SN_GET(mkc, mkc, access_mode_4_2) << 2 | SN_GET(mkc, mkc, access_mode_1_0);
 }
 
+/*
+ * Linux makes a window as a free list of one entry, which alone of its free lists may be read by
+ * local requests (mlx5_ib_alloc_mw()). Requests then bind it, which do not name all that a list is
+ * told.
+ */
+static bool is_window(const uint8_t *mkc)
+{
+	return mode_of(mkc) == SN_BRIDGE_KLMS && SN_GET(mkc, mkc, free) && SN_GET(mkc, mkc, lr);
+}
+
 static void read_context(const uint8_t *mkc, struct sn_bridge_key *key)
 {
 	key->variant = SN_GET(mkc, mkc, mkey_7_0);
 	key->remote_end = SN_GET(mkc, mkc, en_rinval);
 	key->mode = mode_of(mkc);
 	key->free = SN_GET(mkc, mkc, free);
+	if (is_window(mkc))
+		key->mode = SN_BRIDGE_WINDOW;
 	key->any_length = SN_GET(mkc, mkc, length64);
 	key->pd = SN_GET(mkc, mkc, pd);
 	key->access = rights(mkc);
@@ -76,9 +88,9 @@ uint8_t sn_create_mkey(struct sn_pci *pci, struct sn_command *cmd)
 
 	if (!pci->bridge)
 		return SN_NO_RESOURCES;
-	read_context(mkc, &key);
-	if (key.mode > SN_BRIDGE_KLMS)
+	if (mode_of(mkc) > SN_BRIDGE_KLMS)
 		return SN_BAD_PARAM;
+	read_context(mkc, &key);
 	status = read_pages(cmd, mkc, &key, &pas);
 	if (!status)
 		status = sn_data_status(sn_bridge_key_create(pci->bridge, &key, &index));
@@ -107,7 +119,7 @@ uint8_t sn_query_mkey(struct sn_pci *pci, struct sn_command *cmd)
 	if (error)
 		return sn_data_status(error);
 	SN_SET(mkc, mkc, free, key.free);
-	SN_SET(mkc, mkc, access_mode_1_0, key.mode);
+	SN_SET(mkc, mkc, access_mode_1_0, key.mode == SN_BRIDGE_WINDOW ? SN_BRIDGE_KLMS : key.mode);
 	SN_SET(mkc, mkc, mkey_7_0, key.variant);
 	SN_SET(mkc, mkc, length64, key.any_length);
 	SN_SET(mkc, mkc, pd, key.pd);

@@ -119,10 +119,8 @@ def ucx(rig):
     rig.await_path(0, ends, BACK_S)
     before = ends[1].out().count("\n")
     rig.until("more lines", lambda: ends[1].out().count("\n") > before + 2, ends, MOVE_S, 0.5)
-    moves = len(rig.moves(*ends))
-    check(moves >= 2, f"{moves} moves")
     rig.kernel_is_content()
-    return f"{moves} moves"
+    return "gone, and back"
 
 
 @case("programs.nccl", by_name=True)

@@ -116,7 +116,8 @@ class DriverLane(Lane):
         for i in range(self.args.nics):
             machine += self.nic(fabric, number, host, i)
         guest = DriverGuest(self.image, self.order(names, shell, host), self.out, number, "tests/driver/inside.py",
-                            self.args.nice, machine, self.args.device, WORDS + (IOMMU_WORDS if translated else ""))
+                            self.args.nice, machine, self.args.device, WORDS + (IOMMU_WORDS if translated else ""),
+                            self.args.cpus)
         guest.monitor = Monitor(socket)
         guest.fabric, guest.host = fabric, host
         return guest

@@ -36,7 +36,8 @@ class KernelLane(Lane):
                 "served": self.args.served}
 
     def guest(self, names, number, shell):
-        return Guest(self.image, self.order(names, shell), self.out, number, "tests/kernel/inside.py", self.args.nice)
+        return Guest(self.image, self.order(names, shell), self.out, number, "tests/kernel/inside.py", self.args.nice,
+                     cpus=self.args.cpus)
 
 
 def parse_args():

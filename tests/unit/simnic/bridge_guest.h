@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "simnic/pci/bridge.h"
+#include "simnic/pci/bridge_port.h"
 
 enum {
 	GUEST_PAGE = 4096,

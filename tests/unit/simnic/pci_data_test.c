@@ -132,6 +132,31 @@ static void a_free_key_has_none(void **state)
 	assert_int_equal(fake_bridge.key.pages.n, 0);
 }
 
+static void fill_window(void)
+{
+	SN_SET(mkc, mkc(), access_mode_1_0, SN_BRIDGE_KLMS);
+	SN_SET(mkc, mkc(), free, 1);
+	SN_SET(mkc, mkc(), pd, 9);
+	SN_SET(mkc, mkc(), en_rinval, 1);
+	SN_SET(mkc, mkc(), translations_octword_size, 4);
+}
+
+static void a_free_list_that_may_be_read_is_a_window(void **state)
+{
+	fill_window();
+	assert_int_equal(driver_command(&driver, CREATE_MKEY, 0, HEAD, 16), SN_OK);
+	assert_int_equal(fake_bridge.key.mode, SN_BRIDGE_KLMS);
+	fill_window();
+	SN_SET(mkc, mkc(), lr, 1);
+	assert_int_equal(driver_command(&driver, CREATE_MKEY, 0, HEAD, 16), SN_OK);
+	assert_int_equal(fake_bridge.key.mode, SN_BRIDGE_WINDOW);
+	assert_true(fake_bridge.key.remote_end);
+	assert_int_equal(driver_command(&driver, QUERY_MKEY, 0, 16, HEAD), SN_OK);
+	assert_int_equal(SN_GET(mkc, SN_AT(query_mkey_out, driver.out, memory_key_mkey_entry),
+				access_mode_1_0),
+			 SN_BRIDGE_KLMS);
+}
+
 static void a_mode_that_is_not_simulated_is_refused(void **state)
 {
 	fill_region();
@@ -661,6 +686,7 @@ int main(void)
 		CASE(a_region_has_its_pages),
 		CASE(a_region_with_too_few_pages_is_refused),
 		CASE(a_free_key_has_none),
+		CASE(a_free_list_that_may_be_read_is_a_window),
 		CASE(a_mode_that_is_not_simulated_is_refused),
 		CASE(a_key_is_told_as_requests_made_it),
 		CASE(the_drivers_key_is_all_of_memory),

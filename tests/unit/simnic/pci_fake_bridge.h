@@ -6,7 +6,7 @@
 #ifndef TESTS_PCI_FAKE_BRIDGE_H
 #define TESTS_PCI_FAKE_BRIDGE_H
 
-#include "simnic/pci/bridge_count.h"
+#include "simnic/pci/bridge_port.h"
 #include "simnic/pci/bridge_ether.h"
 #include "simnic/pci/bridge_space.h"
 

@@ -88,10 +88,10 @@ class Guest:
     """
     The boot of that number. out: a folder that guests write to; this one finds order-NUMBER.json there. run: the
     program that does it, below the tree's root. machine: more options of QEMU's. preload: a library for QEMU.
-    words: more of the kernel's command line.
+    words: more of the kernel's command line. cpus: with one, QEMU before 8.2 loses no interrupt (docs/driver.md).
     """
 
-    def __init__(self, image, order, out, number, run, nice=19, machine=(), preload=None, words=""):
+    def __init__(self, image, order, out, number, run, nice=19, machine=(), preload=None, words="", cpus=2):
         os.makedirs(out, exist_ok=True)
         with open(os.path.join(out, f"order-{number}.json"), "w", encoding="utf-8") as f:
             json.dump(order, f)
@@ -100,7 +100,7 @@ class Guest:
         interactive = order["shell"]
         loaded = ["env", "LD_PRELOAD=" + preload] if preload else []     # nothing but QEMU knows its symbols
         argv = ["nice", "-n", str(nice), *loaded, QEMU, "-nodefaults", "-no-user-config", "-display", "none",
-                "-no-reboot", "-accel", "tcg,thread=multi", "-smp", "2", "-cpu", "max,-erms,-fsrm", "-m", str(MEMORY_MB),
+                "-no-reboot", "-accel", "tcg,thread=multi", "-smp", str(cpus), "-cpu", "max,-erms,-fsrm", "-m", str(MEMORY_MB),
                 "-kernel", image.kernel, "-initrd", image.initramfs, "-append",
                 f"console=ttyS0 panic=-1 oops=panic mitigations=off {words} {'quiet' if interactive else ''} "
                 f"lane.tree={ROOT} lane.run={run} lane.number={number}",

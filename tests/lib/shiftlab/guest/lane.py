@@ -179,6 +179,7 @@ def add_options(p, name, guests=2, minutes=10.0):
                    help=f"for all of them; what is left then has failed ({minutes:g})")
     p.add_argument("--guests", type=int, default=guests, choices=range(1, 9), help=f"at a time ({guests})")
     p.add_argument("--nice", type=int, default=19, help="QEMU's niceness (19: everything else goes first)")
+    p.add_argument("--cpus", type=int, default=2, choices=range(1, 9), help="of a guest (2)")
     p.add_argument("--seed", type=int, help="of all that is random; without it a fresh one",
                    default=random.SystemRandom().randrange(1, 1 << 31))
     p.add_argument("--no-fetch", action="store_true", help="install and fetch nothing")
