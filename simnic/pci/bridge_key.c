@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Memory keys: of all guest memory, of a list of pages, and indirect ones. */
 #include <errno.h>
+#include <infiniband/verbs.h>
 
 #include "simnic/pci/bridge_own.h"
 
@@ -97,6 +98,8 @@ int sn_bridge_key_create(struct sn_bridge *bridge, const struct sn_bridge_key *k
 	if (!object)
 		return -errno;
 	object->key = *key;
+	/* The context of a key has no bit for this right: it is the library that looks at it. */
+	object->key.access |= IBV_ACCESS_MW_BIND;
 	object->key.pages.page = NULL; /* the caller's list */
 	err = register_key(bridge, object, &lkey);
 	if (err) {

@@ -80,8 +80,10 @@ class Image:
             script = f.read()
         archive = initramfs.initramfs(os.path.join(linux, "lib", "modules"), self.modules, shell, script)
         for path, content in ((self.kernel, kernel), (self.initramfs, archive)):
-            with open(path, "wb") as f:
+            own = f"{path}.{os.getpid()}"      # another lane may be reading the file of before
+            with open(own, "wb") as f:
                 f.write(content)
+            os.replace(own, path)
 
 
 class Guest:
