@@ -6,7 +6,12 @@
 #define SPAN_NS	   10000000000ull /* routes and clocks change: older delays are forgotten */
 #define TARGET_MIN 500000ull	  /* ns; what hosts add to a delay is no queue */
 #define TARGET_MAX 10000000ull
-#define FORGET	   0.999 /* part of the longest queue that is left after a round */
+/*
+ * The longest queue fades to a third in so many rounds, and in so many more for each packet of the
+ * window: TCP, whose window grows by a packet in a round, fills the queue no sooner.
+ */
+#define FADES	   1000.0
+#define FADES_EACH 2.0
 #define MUCH_LOST  0.05
 #define LATELY	   0.75	 /* part of older rounds' packets that still counts after a round */
 #define GROWTH	   0.125 /* Compound TCP's alpha; the exponent is 3/4 */
@@ -186,6 +191,13 @@ static void grow(struct sdr_rate *r, double queue)
 	r->slow += r->packet;
 }
 
+static void note_queue(struct sdr_rate *r)
+{
+	r->most_queue *= 1 - 1 / (FADES + FADES_EACH * window(r) / r->packet);
+	if ((double)r->queue_ns > r->most_queue)
+		r->most_queue = (double)r->queue_ns;
+}
+
 /* Rounds that told nothing were sent in as well: a host that looks seldom would never grow. */
 static void grow_for_all(struct sdr_rate *r, double queue)
 {
@@ -243,9 +255,7 @@ void sdr_rate_tick(struct sdr_rate *r, uint64_t now)
 	r->rounds++;
 	if (r->samples) {
 		r->queue_ns = above > 0 ? (uint64_t)above * 1000 : 0;
-		r->most_queue *= FORGET;
-		if ((double)r->queue_ns > r->most_queue)
-			r->most_queue = (double)r->queue_ns;
+		note_queue(r);
 		adapt(r, (double)r->queue_ns);
 		r->sent = r->lost = r->few = r->rounds = 0;
 	}

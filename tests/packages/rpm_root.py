@@ -101,7 +101,7 @@ def base(folder):
     for name in PROGRAMS:
         tree.program(os.path.realpath(shutil.which(name)), f"/usr/{'sbin' if name == 'ldconfig' else 'bin'}/{name}")
     for name in ("libpthread.so.0", "libdl.so.2", "librt.so.1", "libm.so.6", "libnl-3.so.200", "libnl-route-3.so.200",
-                 "liblmdb.so.0"):
+                 "liblmdb.so.0", "libisal.so.2"):
         if not os.path.exists(tree.at(f"{LIB}/{name}")):
             tree.copy(os.path.realpath(f"{HERE}/{name}"), f"{LIB}/{name}")
     for name in ("bin", "sbin", "lib", "lib64"):

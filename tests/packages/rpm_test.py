@@ -131,6 +131,19 @@ def stock_file():
 
 # ---- steps: each begins where the one before it ended ---------------------------------------------------
 
+def plugin(system):
+    """nccl-net-sdr needs nothing of SHIFT: any user's program opens the plugin by its name, as NCCL does."""
+    before = system.state()
+    system.rpm("-i", system.ours("nccl-net-sdr"))
+    check(os.path.isfile(f"{system.root}{LIB}/libnccl-net-sdr.so"), "no plugin is installed")
+    said = run("chroot", "--userspec=65534:65534", system.root, "/usr/bin/opener", "libnccl-net-sdr.so")
+    check("/libibverbs.so.1" in said and "/shift/" not in said and "\nused" in said, "the plugin, opened: " + said)
+    check("worth it" in system.inside("sdr_perf", "model", "--nccl", "--rate", "10G", "--rtt", "25ms", "--loss", "1e-3"), "sdr_perf")
+    check(not system.rpm("-V", "nccl-net-sdr").strip(), "rpm --verify of nccl-net-sdr")
+    system.rpm("-e", "nccl-net-sdr")
+    check_state(system, before, "nccl-net-sdr removed")
+
+
 def private(system):
     """shift-rdma alone: nothing changes for a program that does not ask; shiftctl run reaches SHIFT."""
     system.rpm("-i", system.ours("shift-rdma"))
@@ -288,7 +301,7 @@ def not_first(system):
     system.rpm("-e", "libibverbs-shift", "shift-rdma")
 
 
-STEPS = (private, taken, traffic, distro_again, versions, ours_again, stale, killed, removed, not_first)
+STEPS = (plugin, private, taken, traffic, distro_again, versions, ours_again, stale, killed, removed, not_first)
 
 
 def prepare(folder, rpms):

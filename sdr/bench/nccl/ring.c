@@ -5,9 +5,10 @@
  * of them sends to the first of the other site. Pieces and their number under way are NCCL's: at
  * most 512 KiB, eight of them, in buffers that are registered once. All sums are checked.
  *
- *   nccl_ring LIBRARY SITE DIR BYTES ROUNDS
+ *   nccl_ring LIBRARY SITE DIR BYTES ROUNDS WARM-UP
  *
- * Prints a line of JSON: the seconds of each all-reduce.
+ * Prints a line of JSON: the seconds of each all-reduce but those that warm up, as nccl-tests does:
+ * a connection learns what its link loses.
  */
 #include "sdr/nccl/interface.h"
 #include "sdr/tests/e2e/nccl/handle.h"
@@ -297,7 +298,8 @@ static void load(const char *name)
 
 int main(int argc, char **argv)
 {
-	uint32_t rounds = argc == 6 ? (uint32_t)atoi(argv[5]) : 0;
+	uint32_t rounds = argc == 7 ? (uint32_t)atoi(argv[5]) : 0;
+	uint32_t warm_up = argc == 7 ? (uint32_t)atoi(argv[6]) : 0;
 	double began;
 
 	if (!rounds)
@@ -314,12 +316,13 @@ int main(int argc, char **argv)
 	make_slots(&out);
 	make_slots(&in);
 	printf("{\"seconds\": [");
-	for (uint32_t round = 0; round < rounds; round++) {
+	for (uint32_t round = 0; round < warm_up + rounds; round++) {
 		fill_vectors(round);
 		meet();
 		began = now_s();
 		all_reduce();
-		printf("%s%.6f", round ? ", " : "", now_s() - began);
+		if (round >= warm_up)
+			printf("%s%.6f", round > warm_up ? ", " : "", now_s() - began);
 		check_vectors(round);
 	}
 	meet();

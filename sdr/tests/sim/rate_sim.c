@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * sdr_rate_sim [--seeds N] [--seed S] [--trace CASE]
+ * sdr_rate_sim [--seeds N] [--seed S] [--case CASE] [--trace CASE]
  *
  * Senders that share one link, packet by packet in virtual time: those whose rate is
  * sdr/rel/rate.c's, and flows that do as TCP Reno. The link has one queue, which drops what finds
@@ -11,7 +11,8 @@
  *	R2 beside a flow of TCP neither has more than twice as much as the other
  *	R3 nor beside another sender of its kind that came ten seconds later
  *
- * --trace prints lines of "second flow rate queue" of one case (alone, tcp, self), for a figure.
+ * --case plays one case alone (alone, tcp, self).
+ * --trace prints lines of "second flow rate queue" of one case, for a figure.
  */
 #include "sdr/rel/rate.h"
 #include "sdr/tests/sim/draw.h"
@@ -294,19 +295,21 @@ int main(int argc, char **argv)
 {
 	uint64_t seeds = 8, seed = (uint64_t)time(NULL) * 1000, failed = 0;
 	double least[KINDS] = { 9, 9, 9 }, most[KINDS] = { 0 };
-	const char *only = NULL;
+	const char *only = NULL, *traced = NULL;
 
 	for (int i = 1; i + 1 < argc; i += 2) {
 		if (!strcmp(argv[i], "--seeds"))
 			seeds = strtoull(argv[i + 1], NULL, 0);
 		else if (!strcmp(argv[i], "--seed"))
 			seed = strtoull(argv[i + 1], NULL, 0);
-		else if (!strcmp(argv[i], "--trace"))
+		else if (!strcmp(argv[i], "--case"))
 			only = argv[i + 1];
+		else if (!strcmp(argv[i], "--trace"))
+			only = traced = argv[i + 1];
 		else
 			return 2;
 	}
-	if (!only)
+	if (!traced)
 		printf("first seed %llu\n", (unsigned long long)seed);
 	for (uint64_t s = seed; s < seed + seeds; s++)
 		for (enum kind k = ALONE; k < KINDS; k++) {
@@ -315,14 +318,15 @@ int main(int argc, char **argv)
 			if (only && strcmp(only, names[k]))
 				continue;
 			begin(k, s);
-			w.trace = only;
+			w.trace = traced;
 			run();
-			failed += !only && !is_right(k, s);
+			failed += !traced && !is_right(k, s);
 			got = k == ALONE ? used(0) : used(0) / used(1);
 			least[k] = got < least[k] ? got : least[k];
 			most[k] = got > most[k] ? got : most[k];
 		}
-	for (enum kind k = ALONE; k < KINDS && !only; k++)
-		printf("%s: %.3f to %.3f\n", names[k], least[k], most[k]);
+	for (enum kind k = ALONE; k < KINDS && !traced; k++)
+		if (!only || !strcmp(only, names[k]))
+			printf("%s: %.3f to %.3f\n", names[k], least[k], most[k]);
 	return failed ? 1 : 0;
 }
