@@ -6,6 +6,7 @@
 #define LOSS_WEIGHT  1e5  /* chunks that the estimate remembers */
 #define LOSS_GUESS   1e-3 /* before any is known: parity is cheap */
 #define GUESS_WEIGHT 300  /* chunks that the guess is worth */
+#define CODED_WEIGHT 32	  /* coded Writes that are remembered */
 
 void sdr_estimate_rtt(struct sdr_estimate *e, uint64_t sample_ns)
 {
@@ -44,4 +45,9 @@ void sdr_estimate_loss(struct sdr_estimate *e, uint64_t sent, uint64_t lost)
 		e->loss = LOSS_FLOOR;
 	if (e->loss > 0.5)
 		e->loss = 0.5;
+}
+
+void sdr_estimate_coded(struct sdr_estimate *e, bool repeated)
+{
+	e->repeats += ((repeated ? 1 : 0) - e->repeats) / CODED_WEIGHT;
 }

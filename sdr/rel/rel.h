@@ -183,10 +183,13 @@ struct sdr_estimate {
 	uint64_t srtt_ns, var_ns, min_ns;
 	double loss;	 /* of a chunk */
 	uint64_t chunks; /* that loss is the mean of */
+	double repeats;	 /* part of the coded Writes, lately, that a code did not suffice for */
 };
 
 void sdr_estimate_rtt(struct sdr_estimate *e, uint64_t sample_ns);
 void sdr_estimate_loss(struct sdr_estimate *e, uint64_t sent, uint64_t lost);
+/* Notes the end of a Write of which all was coded; repeated: chunks were sent again. */
+void sdr_estimate_coded(struct sdr_estimate *e, bool repeated);
 
 /* A choice and its reason. */
 struct sdr_choice {

@@ -6,7 +6,7 @@
 #include "sdr/code/code.h"
 #include "sdr/shell/internal.h"
 
-enum { SDR_RESULTS = 1024 };
+enum { SDR_RESULTS = 1024, SDR_CHOICES = 8 };
 
 struct sdr_req {
 	struct sdr_rel *rel;
@@ -47,6 +47,14 @@ struct sdr_reader {
 	struct sdr_mr *code_mr;
 };
 
+/* A choice of the model, which is taken again while size and link are about the same. */
+struct sdr_chosen {
+	uint64_t bytes; /* 0: there is none */
+	double loss, rtt_ns, rate_bps, repeats;
+	enum sdr_scheme_kind kind;
+	uint32_t k, m;
+};
+
 struct sdr_rel {
 	struct sdr_qp *qp;
 	struct sdr_rel_attr attr;
@@ -54,6 +62,7 @@ struct sdr_rel {
 	bool made;			 /* the tables are made, when the chunk's size is known */
 	uint64_t next_send, next_recv, tick_at;
 	uint32_t turn;
+	struct sdr_chosen chosen[SDR_CHOICES]; /* by size */
 	struct sdr_writer *writers;
 	struct sdr_reader *readers;
 	uint8_t *scratch;

@@ -2,11 +2,13 @@
 /* How a Write is sent: by the user's word, or by the model and what is known of the link. */
 #include "sdr/shell/rel.h"
 
+#include <math.h>
 #include <string.h>
 
 #define RATE_GUESS_BPS 1e9	  /* where no rate is told: only timers hang on it */
 #define SLACK_NS       5000000ull /* delay by two programs on busy cores */
 #define SHORT_TAIL     0.9999
+#define NEAR	       0.1 /* a link that has changed by less is the same */
 #define TAIL_RTTS      1.25
 #define SHORT_RTTS     16 /* a Write that leaves in a 16th of a round trip is short */
 
@@ -24,9 +26,28 @@ static double rate_of(const struct sdr_rel *rel)
 	return rate > 0 ? rate : RATE_GUESS_BPS;
 }
 
-static int choose(struct sdr_rel *rel, uint64_t bytes, struct sdr_plan *plan)
+static bool is_near(double a, double b)
 {
-	struct sdr_estimate e = rel->qp->estimate;
+	return fabs(a - b) <= NEAR * b;
+}
+
+/* The place of a size's choice. */
+static struct sdr_chosen *chosen_of(struct sdr_rel *rel, uint64_t bytes)
+{
+	return &rel->chosen[(bytes * 0x9e3779b97f4a7c15ull) >> 61];
+}
+
+static bool still_holds(const struct sdr_chosen *c, const struct sdr_chosen *now)
+{
+	return c->bytes == now->bytes && is_near(c->loss, now->loss) &&
+	       is_near(c->rtt_ns, now->rtt_ns) && is_near(c->rate_bps, now->rate_bps) &&
+	       fabs(c->repeats - now->repeats) <= NEAR * (1 - SHORT_TAIL);
+}
+
+/* Asks the model, which takes as long as some packets do. */
+static int ask_model(struct sdr_rel *rel, uint64_t bytes, const struct sdr_estimate *e,
+		     const struct sdr_plan *plan, struct sdr_chosen *c)
+{
 	/* The receiver has room for so much parity. */
 	double room = 1 + (double)rel->parity_max / plan->chunks, most = rel->attr.max_sent;
 	double tail = rel->attr.tail;
@@ -38,17 +59,37 @@ static int choose(struct sdr_rel *rel, uint64_t bytes, struct sdr_plan *plan)
 		most = most < 2 ? 2 : most;
 		tail = tail < SHORT_TAIL ? SHORT_TAIL : tail;
 	}
-	e.srtt_ns = rtt_of(rel);
-	if (e.loss <= 0)
-		e.loss = 1e-3; /* nothing is known: parity is cheap */
-	err = sdr_choose(&e, rate_of(rel), sdr_chunk_bytes(rel->qp), bytes, rel->attr.code,
+	err = sdr_choose(e, c->rate_bps, sdr_chunk_bytes(rel->qp), bytes, rel->attr.code,
 			 most < room ? most : room, tail, &choice);
 	if (err)
 		return err;
-	plan->kind = choice.scheme.kind;
-	plan->k = choice.scheme.k;
-	plan->m = choice.scheme.m;
+	c->kind = choice.scheme.kind;
+	c->k = choice.scheme.k;
+	c->m = choice.scheme.m;
+	*chosen_of(rel, bytes) = *c;
 	return 0;
+}
+
+static int choose(struct sdr_rel *rel, uint64_t bytes, struct sdr_plan *plan)
+{
+	struct sdr_estimate e = rel->qp->estimate;
+	const struct sdr_chosen *before = chosen_of(rel, bytes);
+	struct sdr_chosen now = { .bytes = bytes, .rate_bps = rate_of(rel), .repeats = e.repeats };
+	int err = 0;
+
+	e.srtt_ns = rtt_of(rel);
+	if (e.loss <= 0)
+		e.loss = 1e-3; /* nothing is known: parity is cheap */
+	now.loss = e.loss;
+	now.rtt_ns = (double)e.srtt_ns;
+	if (still_holds(before, &now))
+		now = *before;
+	else
+		err = ask_model(rel, bytes, &e, plan, &now);
+	plan->kind = now.kind;
+	plan->k = now.k;
+	plan->m = now.m;
+	return err;
 }
 
 int sdr_rel_plan(struct sdr_rel *rel, uint64_t bytes, uint32_t imm, struct sdr_plan *p)

@@ -146,6 +146,8 @@ static void learn(struct sdr_rel *rel, const struct sdr_writer *w)
 		/* Chunks that a code made good were never asked for: the receiver tells of them. */
 		sdr_estimate_loss(&rel->qp->estimate, t->plan.chunks + t->resent,
 				  t->resent + w->decoded);
+		if (t->plan.parity && !t->plan.coded_from)
+			sdr_estimate_coded(&rel->qp->estimate, t->resent);
 		c->writes++;
 	} else {
 		c->failed++;

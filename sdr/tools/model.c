@@ -9,7 +9,14 @@
 #define TAIL	 .999
 #define MAX_SENT 1.3 /* libsdr's default, sdr/include/sdr/rel.h */
 
-enum { CHUNKS_MAX = 15872, PACKETS_MAX = 16, PACKETS_MOST = 64, ROWS_MAX = 8, CODE_CHUNKS = 255 };
+enum {
+	CHUNKS_MAX = 15872,
+	PACKETS_MAX = 16,
+	PACKETS_MOST = 64,
+	ROWS_MAX = 11,
+	CODE_CHUNKS = 255,
+	WIDE = 128
+};
 
 /* A scheme as published, and as libsdr plays it. */
 struct row {
@@ -51,11 +58,22 @@ static void add(enum sdr_scheme_kind kind, uint64_t k, uint64_t m, bool may_be_c
 	row->may_be_chosen = may_be_chosen;
 }
 
+/* True if a Write is coded as a whole: then wide codes may be chosen, too. */
+static bool is_coded_whole(void)
+{
+	struct sdr_scheme any = sdr_scheme_make(SDR_SCHEME_HYBRID, t.chunk, WIDE, 2);
+
+	return (double)t.o->size * 8 / (double)t.o->rate <=
+	       any.tail_rtts * (double)t.o->rtt_ns / 1e9;
+}
+
 static void add_rows(void)
 {
 	t.n = 0;
 	add(SDR_SCHEME_SR, 0, 0, false);
 	add(SDR_SCHEME_NACK, 0, 0, true);
+	for (uint64_t m = 2; m <= 6 && is_coded_whole(); m += 2)
+		add(SDR_SCHEME_HYBRID, WIDE, m, true);
 	for (uint64_t m = 2; m <= 8; m *= 2)
 		add(SDR_SCHEME_HYBRID, 32, m, true);
 	add(SDR_SCHEME_EC, 32, 8, true);

@@ -19,7 +19,9 @@
 #define SHORT_SENT 2.0
 #define WORTH	   1.05 /* less is no reason to change anything */
 
-enum { UNDER_WAY = 8, SHORT_PARTS = 16, SCHEMES = 5, SIZES = 4 };
+#define WHOLE_RTTS 1.25 /* Writes that leave in so many round trips are coded as a whole */
+
+enum { WIDE = 128, UNDER_WAY = 8, SHORT_PARTS = 16, SCHEMES = 8, SIZES = 4 };
 
 struct row {
 	uint64_t size;
@@ -38,23 +40,25 @@ static bool choose(const struct sdr_link *link, uint64_t size, struct sdr_scheme
 {
 	static const struct {
 		enum sdr_scheme_kind kind;
-		uint32_t m;
-	} all[SCHEMES] = { { SDR_SCHEME_NACK, 0 },
-			   { SDR_SCHEME_HYBRID, 2 },
-			   { SDR_SCHEME_HYBRID, 4 },
-			   { SDR_SCHEME_HYBRID, 8 },
-			   { SDR_SCHEME_EC, 8 } };
+		uint32_t k, m;
+	} all[SCHEMES] = { { SDR_SCHEME_NACK, 0, 0 },	   { SDR_SCHEME_HYBRID, WIDE, 2 },
+			   { SDR_SCHEME_HYBRID, WIDE, 4 }, { SDR_SCHEME_HYBRID, WIDE, 6 },
+			   { SDR_SCHEME_HYBRID, 32, 2 },   { SDR_SCHEME_HYBRID, 32, 4 },
+			   { SDR_SCHEME_HYBRID, 32, 8 },   { SDR_SCHEME_EC, 32, 8 } };
 	struct sdr_scheme schemes[SCHEMES];
 	double time = ceil((double)size / link->packet) * packet_s(link);
 	double most = time < link->rtt_s / SHORT_PARTS ? SHORT_SENT : MAX_SENT;
+	uint32_t n = 0;
 	int best;
 
 	for (uint32_t i = 0; i < SCHEMES; i++) {
-		schemes[i] = sdr_scheme_make(all[i].kind, link->packet, 32, all[i].m);
-		schemes[i].serial = true;
-		schemes[i].whole = false;
+		if (all[i].k == WIDE && time > WHOLE_RTTS * link->rtt_s)
+			continue;
+		schemes[n] = sdr_scheme_make(all[i].kind, link->packet, all[i].k, all[i].m);
+		schemes[n].serial = true;
+		schemes[n++].whole = false;
 	}
-	best = sdr_model_choose(link, schemes, SCHEMES, size, TAIL,
+	best = sdr_model_choose(link, schemes, n, size, TAIL,
 				fmin(most, 1 + PARITY_MAX / (double)size));
 	if (best >= 0)
 		*scheme = schemes[best];

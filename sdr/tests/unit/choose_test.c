@@ -43,9 +43,29 @@ static void test_tail(void **state)
 	assert_int_equal(c.scheme.kind, SDR_SCHEME_HYBRID);
 	assert_int_equal(sdr_choose(&e, 1e9, 4096, 512 << 10, SDR_CODE_MDS, 1.3, 0.99, &c), 0);
 	assert_int_equal(c.scheme.kind, SDR_SCHEME_NACK);
-	e.loss = 1e-2;
+}
+
+/* A wide code needs less parity; where it did not suffice too often, losses come in bursts. */
+static void test_wide(void **state)
+{
+	struct sdr_estimate e = { .srtt_ns = 25000000, .loss = 1e-2 };
+	struct sdr_choice c;
+
 	assert_int_equal(sdr_choose(&e, 1e9, 4096, 512 << 10, SDR_CODE_MDS, 1.3, 0.99, &c), 0);
+	assert_int_equal(c.scheme.k, 128);
+	assert_in_range(c.scheme.m, 4, 8);
+	for (int i = 0; i < 3; i++)
+		sdr_estimate_coded(&e, true);
+	assert_int_equal(sdr_choose(&e, 1e9, 4096, 512 << 10, SDR_CODE_MDS, 1.3, 0.99, &c), 0);
+	assert_int_equal(c.scheme.k, 32);
 	assert_int_equal(c.scheme.m, 4);
+	for (int i = 0; i < 100; i++)
+		sdr_estimate_coded(&e, false);
+	assert_int_equal(sdr_choose(&e, 1e9, 4096, 512 << 10, SDR_CODE_MDS, 1.3, 0.99, &c), 0);
+	assert_int_equal(c.scheme.k, 128);
+	/* Of a Write that takes longer than an answer only the end is coded. */
+	assert_int_equal(sdr_choose(&e, 1e9, 4096, 8 << 20, SDR_CODE_MDS, 1.3, 0.99, &c), 0);
+	assert_int_equal(c.scheme.k, 32);
 }
 
 /* By an exhaustive look at the model: none of those that may be taken is better. */
@@ -170,7 +190,7 @@ int main(void)
 		cmocka_unit_test(test_best),	  cmocka_unit_test(test_nonsense),
 		cmocka_unit_test(test_extremes),  cmocka_unit_test(test_code),
 		cmocka_unit_test(test_short),	  cmocka_unit_test(test_hopeless),
-		cmocka_unit_test(test_estimates),
+		cmocka_unit_test(test_estimates), cmocka_unit_test(test_wide),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
