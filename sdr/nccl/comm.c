@@ -185,16 +185,21 @@ static void hear(struct plug_comm *c)
 }
 
 /*
- * True if something is open that the other end has to do with. A receive that the sender knows to
- * be whole is not: its memory may be waited for, which a NIC that failed still reaches, and that
- * takes a packet's lifetime and more.
+ * True if a receive is open that the sender knows to be whole. Its memory is waited for, which a
+ * NIC that failed may still reach: that takes a packet's lifetime and more, and no other end.
  */
-static bool needs_peer(const struct plug_comm *c)
+static bool ends_alone(const struct plug_comm *c)
 {
 	for (uint32_t i = 0; i < c->n_open; i++)
-		if (c->open[i]->number >= c->peer_done)
+		if (c->open[i]->number < c->peer_done)
 			return true;
-	return c->n_waiting || c->group.filled;
+	return false;
+}
+
+/* True if the other end is gone, and whatever it had to do with has had its time. */
+static bool waits_in_vain(const struct plug_comm *c)
+{
+	return c->gone_ns >= GRACE_NS && !ends_alone(c);
 }
 
 /* What has come before the end may still be worked on, for a while. */
@@ -204,7 +209,7 @@ static void look_at_peer(struct plug_comm *c)
 		c->looked_at = c->polled_at;
 		hear(c);
 	}
-	if (c->gone_ns >= GRACE_NS && needs_peer(c))
+	if (waits_in_vain(c) && (c->n_open || c->n_waiting || c->group.filled))
 		fail(c, NCCL_REMOTE_ERROR, "the other end is gone", 0);
 }
 
@@ -344,17 +349,12 @@ static enum nccl_result take_send(struct plug_comm *c, uint8_t *data, size_t siz
 	return NCCL_SUCCESS;
 }
 
-/*
- * True if nothing can be begun: the other end is gone, and has had its time. What has come whole
- * ends before that is an error.
- */
+/* True if nothing can be begun: the other end is gone. */
 static bool is_past(struct plug_comm *c)
 {
-	bool past = c->gone_ns >= GRACE_NS;
-
-	if (past && (!c->n_open || needs_peer(c)))
+	if (waits_in_vain(c))
 		fail(c, NCCL_REMOTE_ERROR, "the other end is gone", 0);
-	return past || c->error;
+	return c->gone_ns >= GRACE_NS || c->error;
 }
 
 enum nccl_result plug_comm_send(struct plug_comm *c, void *data, size_t size, int tag,

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BYTES = 1 << 16, MANY = 24, BURST = 256, SMALL = 20000, WAIT_S = 60 };
+enum { BYTES = 1 << 16, MANY = 24, BURST = 256, SMALL = 20000, WAIT_S = 300 };
 
 static const struct nccl_net_v12 *net;
 static const char *library_path, *case_name;
