@@ -14,7 +14,7 @@ import tempfile
 from shipped import ROOT, elf_files, glibc, unpack
 
 # What an RPM may ask for, besides files and packages of its own; GLIBC_ is held to the floor.
-ASKED = (r"rpmlib\(.*|/bin/sh|config\(shift-rdma\).*|shift-rdma.*|rtld\(GNU_HASH\)|libibverbs\.so\.1\(\)\(64bit\)|"
+ASKED = (r"rpmlib\(.*|/bin/sh|/usr/bin/pkg-config|config\(shift-rdma\).*|shift-rdma.*|rtld\(GNU_HASH\)|libibverbs\.so\.1\(\)\(64bit\)|"
          r"libmlx5\.so\.1\(\)\(64bit\)|libisal\.so\.2\(\)\(64bit\)|nccl-net-sdr.*|(libc\.so\.6|libpthread\.so\.0|libdl\.so\.2|librt\.so\.1|libm\.so\.6|ld-linux-[\w-]+\.so\.\d)"
          r"\((GLIBC_([\d.]+))?\)\(64bit\)")
 
