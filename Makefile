@@ -27,7 +27,7 @@ endif
 .PHONY: all help deps build quick demo test san-address san-thread test-clang format check-format fuzz \
 	proof proof-long model-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long again-long soak cases situations alerts crossed gray-long \
 	valgrind programs \
-	pyverbs ucx-gtest rust-tests bench bench-simnic bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-regions bench-memory bench-idle bench-kv \
+	pyverbs ucx-gtest fabtests rust-tests bench bench-simnic bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-regions bench-memory bench-idle bench-kv \
 	bench-detect bench-push bench-scale bench-cluster bench-programs bench-test \
 	bench-parity bench-bystanders bench-status bench-spread bench-txn figures figures-draw figures-publish install clean
 
@@ -68,6 +68,7 @@ help:
 	@echo "  make fuzz             libFuzzer on values, messages, configuration; $(MINUTES) minutes each"
 	@echo "  make programs         MPI, training, PyTorch RPC, Mooncake, NIXL, perftest through faults; gets them"
 	@echo "  make ucx-gtest        UCX's own gtest, without SHIFT and with; builds it, which takes half an hour"
+	@echo "  make fabtests         libfabric's own tests, without SHIFT and with; gets them (SOURCE=its sources), 15 minutes"
 	@echo "  make rust-tests       the own tests of the crates ibverbs and sideway, without SHIFT and with; gets them"
 	@echo "  make pyverbs          rdma-core's python tests, without SHIFT and with; docs/pyverbs.md"
 	@echo "                        SUITE=sid: in a root of Debian sid, for rdma-core's newest; $(OUT)/pyverbs.md; gets it"
@@ -243,6 +244,11 @@ programs: build
 ucx-gtest: build
 	@./scripts/build-ucx-gtest.sh $(B)
 	@python3 tests/ucx/run_ucx_gtest.py --build $(B)
+
+# libfabric's own tests, which no package of Debian has; SOURCE: folder or repository with libfabric's sources.
+fabtests: build
+	@./scripts/build-fabtests.sh $(B) $(SOURCE)
+	@python3 tests/fabtests/run_fabtests.py --build $(B)
 
 # Status 77: there is no cargo, and it says so.
 rust-tests: build

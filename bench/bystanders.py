@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """P10 and P11: what SHIFT does not protect sees what it would see without SHIFT. Random programs (queue pairs that are protected,
-queue pairs to a peer without SHIFT, UD, UC, loopback; small and shared completion queues, shared receive queues and channels;
-late objects) under random faults, each run on stock and under SHIFT. What each bystander saw, completions in their order,
-events and answers of verbs, must be the same, but for what tests/lib/shiftlab/bystanders/allowed.json names. Where it is
-not, the script is run on stock twice more: what stock itself sees one way or another is no difference.
+queue pairs to a peer without SHIFT, those that are foreign by their domain, UD, UC, loopback; small and shared
+completion queues, shared receive queues and channels; late objects) under random faults, each run on stock and under SHIFT.
+What each bystander saw, completions in their order, events and answers of verbs, must be the same, but for what
+tests/lib/shiftlab/bystanders/allowed.json names. Where it is not, the script is run on stock twice more: what stock itself
+sees one way or another is no difference.
 
   bystanders.py --build DIR [--scripts N] [--first SEED] [--jobs N] [--seed N | --seeds N...] [--only KIND] [--tight]
   (--seed: that one, told in full; --only: flap, silent, hang, gid, drain, retire, die, death, kill)

@@ -81,6 +81,7 @@ struct seen {
 /* An end of a connection, or of a pair of datagram queue pairs. */
 struct end {
 	struct ibv_qp *qp;
+	struct ibv_pd *domain; /* of its own; NULL: the context's */
 	struct ibv_ah *ah;
 	struct ibv_mr *mr;
 	uint8_t *mem;

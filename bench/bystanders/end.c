@@ -37,6 +37,30 @@ static int end_memory(struct end *e)
 	return e->srq < 0 ? receives_init(&e->receives, contexts[e->ctx].pd) : 0;
 }
 
+static void *no_memory_of_mine(struct ibv_pd *pd, void *context, size_t size, size_t alignment,
+			       uint64_t type)
+{
+	return IBV_ALLOCATOR_USE_DEFAULT;
+}
+
+static void nothing_to_free(struct ibv_pd *pd, void *context, void *ptr, uint64_t type)
+{
+}
+
+/* A domain with allocators of the program's own: what is in it, SHIFT leaves alone. */
+static void end_make_domain(struct end *e)
+{
+	struct ibv_parent_domain_init_attr attr = {
+		.pd = contexts[e->ctx].pd,
+		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS,
+		.alloc = no_memory_of_mine,
+		.free = nothing_to_free,
+	};
+
+	e->domain = ibv_alloc_parent_domain(contexts[e->ctx].ctx, &attr);
+	must(e->domain, "a parent domain");
+}
+
 static void end_create_qp(struct end *e, uint32_t sq, uint32_t rq)
 {
 	struct ibv_qp_init_attr attr = { .send_cq = queues[e->send_cq].cq,
@@ -49,7 +73,7 @@ static void end_create_qp(struct end *e, uint32_t sq, uint32_t rq)
 						  .max_send_sge = 1,
 						  .max_recv_sge = 1 } };
 
-	e->qp = ibv_create_qp(contexts[e->ctx].pd, &attr);
+	e->qp = ibv_create_qp(e->domain ? e->domain : contexts[e->ctx].pd, &attr);
 }
 
 static void end_tell_address(struct end *e, int mr)
@@ -72,10 +96,12 @@ static void end_tell_address(struct end *e, int mr)
 
 static enum ibv_qp_type type_of(const char *word)
 {
-	return !strcmp(word, "rc") ? IBV_QPT_RC : !strcmp(word, "uc") ? IBV_QPT_UC : IBV_QPT_UD;
+	if (!strcmp(word, "ud"))
+		return IBV_QPT_UD;
+	return !strcmp(word, "uc") ? IBV_QPT_UC : IBV_QPT_RC;
 }
 
-/* qp ID CTX rc|uc|ud UNIT SIDE SENDCQ RECVCQ SRQ|-1 SQ RQ ALLSIGNALED */
+/* qp ID CTX rc|uc|ud|foreign UNIT SIDE SENDCQ RECVCQ SRQ|-1 SQ RQ ALLSIGNALED */
 void end_make(char **word)
 {
 	struct end *e = calloc(1, sizeof(*e));
@@ -92,6 +118,8 @@ void end_make(char **word)
 	e->srq = number(word[7]);
 	e->all_signaled = number(word[10]);
 	mr = end_memory(e);
+	if (!strcmp(word[2], "foreign"))
+		end_make_domain(e);
 	end_create_qp(e, (uint32_t)number(word[8]), (uint32_t)number(word[9]));
 	end_tell_address(e, mr);
 }
@@ -234,6 +262,8 @@ void end_drop(char **word)
 	struct end *e = end_at(word[0]);
 	int ah = e->ah ? ibv_destroy_ah(e->ah) : 0, qp = e->qp ? ibv_destroy_qp(e->qp) : 0, mr;
 
+	if (e->domain)
+		ibv_dealloc_pd(e->domain); /* it is busy where the queue pair stays */
 	receives_uninit(&e->receives);
 	mr = e->mr ? ibv_dereg_mr(e->mr) : 0;
 	if (!mr)

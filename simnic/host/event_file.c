@@ -24,6 +24,7 @@
 static int pair_make(struct sn_event_file *file)
 {
 	int pair[2], size = SN_EVENT_BUFFER;
+	struct stat own;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -errno;
@@ -32,6 +33,10 @@ static int pair_make(struct sn_event_file *file)
 		sn_fd_close_own(pair[0]);
 		sn_fd_close_own(pair[1]);
 		return -EMFILE;
+	}
+	if (!sn_real()->fstat(pair[0], &own)) {
+		file->ino = own.st_ino;
+		file->st_dev = own.st_dev;
 	}
 	/* A full socket would lose events; where force is not allowed, the default must do. */
 	if (setsockopt(pair[1], SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)))
@@ -117,12 +122,10 @@ void sn_event_files_free(struct sn_ctx *ctx)
 /* Compares inodes, not numbers: an application may have moved its end with dup2. */
 static bool is_event_file(const struct sn_event_file *file, const struct stat *want)
 {
-	struct stat have;
-
-	return !sn_real()->fstat(file->app_dup, &have) && have.st_ino == want->st_ino &&
-	       have.st_dev == want->st_dev;
+	return file->ino == want->st_ino && file->st_dev == want->st_dev;
 }
 
+/* Most objects name the context's first file, which is the last of the list. */
 static struct sn_event_file *event_file_of(struct sn_ctx *ctx, int fd)
 {
 	struct sn_event_file *file = ctx->event_files;
@@ -130,6 +133,8 @@ static struct sn_event_file *event_file_of(struct sn_ctx *ctx, int fd)
 
 	if (fd < 0 || sn_real()->fstat(fd, &want) || !S_ISSOCK(want.st_mode))
 		return NULL;
+	if (ctx->async && is_event_file(ctx->async, &want))
+		return ctx->async;
 	while (file && !is_event_file(file, &want))
 		file = file->next;
 	return file;

@@ -20,7 +20,8 @@ struct sn_event_file {
 	int app_dup;	  /* the same socket under a number that the application cannot reuse */
 	uint32_t numbers; /* number of fds under which the application has it */
 	int dev_fd;
-	uint32_t users; /* CQs and QPs that send their events here */
+	uint64_t ino, st_dev; /* of the application's socket, which no other socket has meanwhile */
+	uint32_t users;	      /* CQs and QPs that send their events here */
 	/* Elements of unread events that could not go back into the socket: the NIC is gone. */
 	uint64_t *lost;
 	uint32_t n_lost;

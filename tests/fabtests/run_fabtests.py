@@ -149,7 +149,7 @@ def main():
     p.add_argument("--sets", type=lambda s: s.split(","), default=list(SETS))
     p.add_argument("--only", default="", help="tests whose PROVIDER: COMMAND matches this expression")
     p.add_argument("--ways", type=lambda s: s.split(","), default=list(WAYS))
-    p.add_argument("--seconds", type=float, default=60, help="for one test")
+    p.add_argument("--seconds", type=float, default=180, help="for one test")
     p.add_argument("--verbose", action="store_true", help="what the tests print")
     args = p.parse_args()
     fabtests = Fabtests(args)

@@ -184,9 +184,9 @@ class Play:
     def do_qp(self, end):
         u = end.unit
         depth = 128 if u.shape == "burst" else 16
-        lines = self.ask_noted(end.process, self.name(end), not u.protected, "qp", end.number, end.context.number, u.kind,
-                               u.number, end.side, end.send_cq.number, end.recv_cq.number, end.srq, depth, 16,
-                               int(u.all_signaled))
+        lines = self.ask_noted(end.process, self.name(end), not u.protected, "qp", end.number, end.context.number,
+                               "foreign" if u.foreign else u.kind, u.number, end.side, end.send_cq.number,
+                               end.recv_cq.number, end.srq, depth, 16, int(u.all_signaled))
         self.ends[end.number] = end
         self.at[end.number] = lines[0].split()[1:] if lines else None
 

@@ -75,9 +75,10 @@ class End:
 
 
 class Unit:
-    def __init__(self, number, kind, shape):
+    def __init__(self, number, kind, shape, foreign=False):
         self.number = number
         self.kind = kind
+        self.foreign = foreign  # in a parent domain with the program's own allocators: SHIFT leaves it alone
         self.shape = shape      # "few": up to 8 requests; "burst": many, of which few are signaled
         self.ends = []
         self.every = 16 if shape == "burst" else 1
@@ -87,7 +88,7 @@ class Unit:
 
     @property
     def protected(self):
-        return self.kind == "rc" and all(e.process != "C" for e in self.ends)
+        return self.kind == "rc" and not self.foreign and all(e.process != "C" for e in self.ends)
 
     def crosses(self, target):
         """Does its way lead over this NIC, or this switch?"""
@@ -97,7 +98,7 @@ class Unit:
 
     def __str__(self):
         a, b = (f"{e.process}{e.context.number}" for e in self.ends)
-        return f"{self.kind}{self.number} {a}-{b}"
+        return f"{self.kind}{'-foreign' if self.foreign else ''}{self.number} {a}-{b}"
 
 
 class Script:
@@ -202,11 +203,12 @@ class Script:
     def nics_of(self, process):
         return {c.nic for c in self.processes[process].contexts if not c.dead}
 
-    def unit(self, kind, processes):
+    def unit(self, kind, processes, foreign=False):
         nics = self.nics_of(processes[0]) & self.nics_of(processes[1])
         if not nics or len(self.units) >= MAX_UNITS or any(self.processes[p].killed for p in processes):
             return None
-        unit = Unit(len(self.units), kind, "burst" if kind == "rc" and self.r.random() < 0.25 else "few")
+        unit = Unit(len(self.units), kind, "burst" if kind == "rc" and self.r.random() < 0.25 else "few",
+                    foreign)
         unit.nic = 0 if 0 in nics and self.r.random() < 0.8 else self.r.choice(sorted(nics))
         unit.all_signaled = unit.shape == "few" and self.r.random() < 0.3
         if unit.shape == "few":
@@ -227,6 +229,9 @@ class Script:
                                         ("rc", "AC", 0.3)):
             if self.r.random() < likely:
                 self.unit(kind, processes)
+        for processes, likely in (("AB", 0.3), ("AA", 0.1)):
+            if self.r.random() < likely:
+                self.unit("rc", processes, foreign=True)
         self.add("protection")
 
     def late_units(self):
