@@ -100,9 +100,9 @@ enum sn_bridge_key_mode {
 /* Rights of a key or a queue pair, by the bits of enum ibv_access_flags. */
 struct sn_bridge_key {
 	uint8_t variant; /* the key's lowest eight bits; the driver chooses them */
-	bool remote_end; /* SEND with invalidate may end it; of a window: it is of type 2 */
 	enum sn_bridge_key_mode mode;
-	bool free;	     /* names nothing yet: a request (UMR) gives it its meaning */
+	/* free: a UMR gives it its meaning; remote_end: a SEND may end it, a window is of type 2 */
+	bool free, remote_end;
 	bool any_length;     /* length64: all of guest memory */
 	uint32_t pd, access; /* pd 0: all of them */
 	uint64_t start, length;

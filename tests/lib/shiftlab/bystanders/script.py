@@ -196,7 +196,8 @@ class Script:
         else:
             end.send_cq = self.queue_for(p, ctx, need)
             end.recv_cq = self.queue_for(p, ctx, receives, recv_only=True)
-        if unit.kind != "uc" and self.r.random() < 0.4:
+        # Foreign ones cannot share a receive queue with driven ones (docs/srq.md#limits).
+        if unit.kind != "uc" and not unit.foreign and self.r.random() < 0.4:
             end.srq = ctx.srq
         return end
 
