@@ -33,12 +33,14 @@ dpkg-source --no-check -x ucx_*.dsc source >/dev/null
 cd source
 
 say "building it: half an hour"
+# What was compiled before an interruption need not be compiled again.
+ccache=$(command -v ccache || :)
 flags="-g0 -Wno-error"
 {
 	./autogen.sh && mkdir out
 	cd out
-	../configure --prefix="$to" --enable-gtest --enable-params-check --enable-mt --disable-doxygen-doc --without-java \
-		--without-go --without-cuda --without-rocm --without-knem --without-xpmem --without-fuse3 --disable-numa \
+	../configure CC="${ccache:+$ccache }gcc" CXX="${ccache:+$ccache }g++" --prefix="$to" --enable-gtest \
+		--enable-params-check --enable-mt --disable-doxygen-doc --without-java --without-go --without-cuda --without-rocm --without-knem --without-xpmem --without-fuse3 --disable-numa \
 		--with-verbs --with-mlx5-dv --with-rdmacm
 	for part in src/ucm src/ucs src/uct src/ucp src/tools/perf/lib test/gtest; do
 		make -s -C "$part" CFLAGS="$flags" CXXFLAGS="-O0 $flags"
