@@ -154,7 +154,7 @@ static const char *config_job(void)
 static void config_read_path(struct sh_path_config *path, uint64_t lifetime_ns)
 {
 	uint64_t beat_ms = config_ms("SHIFT_HEARTBEAT_MS", 50, 42, 10000);
-	uint64_t least_ms = beat_ms * (SH_PATH_FEW_PINGS + 1);
+	uint64_t least_ms = beat_ms * 3 / 2;
 
 	path->heartbeat = config_on("SHIFT_HEARTBEAT", true);
 	path->beat_ns = beat_ms * SH_NS_PER_MS;

@@ -97,7 +97,7 @@ static void cm_reset(void)
 		.wake_at = cm_wake_at,
 		.thread_inside = cm_thread_inside,
 		.readable = cm_readable,
-		.patience_ns = sh.config.path.loss_ns,
+		.patience_ns = SH_PATH_BEATS * sh.config.path.beat_ns,
 	};
 
 	due_at = 0;

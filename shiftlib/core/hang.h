@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 struct sh_hang_config {
+	uint64_t ask_ns;     /* a NIC that sends nothing for this time gets a command */
 	uint64_t send_ns;    /* limit for a datagram of ours to be sent */
 	uint64_t command_ns; /* limit for a command to return */
 };
@@ -34,6 +35,9 @@ struct sh_hang {
  */
 enum sh_hang_verdict sh_hang_judge(struct sh_hang *hang, const struct sh_hang_config *config,
 				   uint64_t waiting_since, uint64_t busy_since, uint64_t now);
+/* Returns when that may become another verdict by time alone; later than now. 0: never. */
+uint64_t sh_hang_next(const struct sh_hang *hang, const struct sh_hang_config *config,
+		      uint64_t waiting_since, uint64_t busy_since, uint64_t now);
 void sh_hang_answered(struct sh_hang *hang, const struct sh_hang_config *config, uint64_t now);
 
 #endif

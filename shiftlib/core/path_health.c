@@ -7,13 +7,14 @@
 /* intervals in heartbeats: of pings to a path without work that is not steady yet; of a doubt */
 #define CALM_BEATS  4
 #define DOUBT_BEATS 2
-/* range and factor of faster pings: from the second one without an answer to this one */
-#define HURRIED_PINGS 12
-#define HURRY	      4
+/* parts of a heartbeat: until the second of a row of pings without an answer, and until the next */
+#define SECOND_PART   4
+#define HURRIED_PART  16
+#define HURRIED_PINGS 12 /* so many pings of such a row are faster */
 #define FALLS_MAX     63
 #define SPARE_BEATS   20 /* longest time between two pings of a path that needs none */
 #define HISTORY	      64 /* pings whose answers are remembered */
-#define RECENT_LOSSES 4	 /* multiple of the time after which a path is lost */
+#define RECENT_BEATS  16 /* so long a fall says something of the present */
 
 _Static_assert(SH_PATH_PER_S < SH_PATH_PINGS, "the limit is read out of the remembered times");
 _Static_assert(SH_PATH_LOST_PINGS + (SH_PATH_MORE_PINGS + 1) * SH_PATH_BEFORE <= 64,
@@ -136,7 +137,7 @@ uint64_t sh_path_unanswered_since(const struct sh_path_health *path, uint64_t no
 {
 	if (path->state == SH_PATH_UP)
 		return path->missed ? path->silent_since : 0;
-	return path->fell_at && now - path->fell_at < RECENT_LOSSES * path->config->loss_ns
+	return path->fell_at && now - path->fell_at < RECENT_BEATS * path->config->beat_ns
 		       ? path->fell_since
 		       : 0;
 }
@@ -147,8 +148,8 @@ uint64_t sh_path_dark_since(const struct sh_path_health *path)
 
 	if (path->state != SH_PATH_UP)
 		return fell ? fell : 1;
-	return path->missed >= SH_PATH_FEW_PINGS && path->config->heartbeat ? path->silent_since
-									    : 0;
+	return path->missed >= SH_PATH_LOST_PINGS && path->config->heartbeat ? path->silent_since
+									     : 0;
 }
 
 void sh_path_enable(struct sh_path_health *path, bool on, uint64_t now)
@@ -224,11 +225,27 @@ static uint64_t path_limit(const struct sh_path_health *path)
 	return oldest ? oldest + SECOND_NS : 0;
 }
 
+/*
+ * Returns the time until the next ping of a path with work. The paths that may tell of a path in
+ * doubt (hurried) keep pace with it.
+ */
 static uint64_t path_beat(const struct sh_path_health *path)
 {
-	bool hurry = path->missed >= 2 && path->missed < HURRIED_PINGS;
+	uint64_t beat = path->config->beat_ns;
 
-	return hurry ? path->config->beat_ns / HURRY : path->config->beat_ns;
+	if (path->missed >= HURRIED_PINGS)
+		return beat;
+	if (path->missed >= 2)
+		return beat / HURRIED_PART;
+	return path->missed || path->hurried ? beat / SECOND_PART : beat;
+}
+
+/* Returns the time from a look that spared a ping to the next ping: work that stops is followed at once. */
+static uint64_t path_after_work(const struct sh_path_health *path)
+{
+	bool soon = path->work == SH_PATH_WORKS || path->hurried;
+
+	return soon ? path->config->beat_ns / SH_PATH_LOOKS : path->config->beat_ns;
 }
 
 /*
@@ -238,17 +255,19 @@ static uint64_t path_beat(const struct sh_path_health *path)
 static uint64_t path_wanted_at(const struct sh_path_health *path, uint64_t now)
 {
 	uint64_t last = path_sent(path, 0), beat = path->config->beat_ns;
-	uint64_t spared = path->spared_at > last ? path->spared_at : last;
 
 	if (path->state == SH_PATH_OFF || path->need == SH_PATH_UNUSED)
 		return 0;
 	if (path->state == SH_PATH_PROBING)
 		return path->probe_at;
 	if (path->need == SH_PATH_BUSY && path->config->heartbeat)
-		return spared + path_beat(path);
+		return path->spared_at > last ? path->spared_at + path_after_work(path)
+					      : last + path_beat(path);
 	if (!sh_path_steady(path, now))
 		return last + CALM_BEATS * beat;
-	return path->config->heartbeat ? last + path->config->idle_ns : 0;
+	if (!path->config->heartbeat)
+		return 0;
+	return path->joined_at > last ? path->joined_at : last + path->config->idle_ns;
 }
 
 static uint64_t path_ping_at(const struct sh_path_health *path, uint64_t now)
@@ -257,6 +276,30 @@ static uint64_t path_ping_at(const struct sh_path_health *path, uint64_t now)
 
 	limit = limit < path->retry_at ? path->retry_at : limit;
 	return at && at < limit ? limit : at;
+}
+
+/* True if the path is pinged only now and then, and nothing is in question. */
+static bool path_at_rest(const struct sh_path_health *path, uint64_t now)
+{
+	return path->config->heartbeat && path->need == SH_PATH_IDLE && !path->missed &&
+	       sh_path_steady(path, now);
+}
+
+void sh_path_join(struct sh_path_health *path, uint64_t now)
+{
+	if (path_at_rest(path, now) && now >= path_sent(path, 0) + path->config->idle_ns / 2)
+		path->joined_at = now;
+}
+
+void sh_paths_join(struct sh_path_health *const *paths, uint32_t n, uint64_t now)
+{
+	bool due = false;
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		due |= path_at_rest(paths[i], now) && path_ping_at(paths[i], now) <= now;
+	for (i = 0; due && i < n; i++)
+		sh_path_join(paths[i], now);
 }
 
 /* True if work was under way at the look that spared a ping: the work stands for that ping. */
@@ -378,6 +421,23 @@ void sh_path_heard(struct sh_path_health *path, uint64_t now)
 		path->probe_at = now;
 }
 
+void sh_path_held(struct sh_path_health *path, uint64_t now)
+{
+	if (path->missed && now - path->silent_since < SH_PATH_BEATS * path->config->beat_ns)
+		path->held_at = now;
+}
+
+void sh_paths_hurry(struct sh_path_health *const *paths, uint32_t n)
+{
+	bool any = false;
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		any |= sh_path_suspect(paths[i]) && paths[i]->missed < HURRIED_PINGS;
+	for (i = 0; i < n; i++)
+		paths[i]->hurried = any;
+}
+
 /* ---- work ----------------------------------------------------------------------------------- */
 
 void sh_path_set_work(struct sh_path_health *path, enum sh_path_work work, uint64_t now)
@@ -490,7 +550,8 @@ static uint32_t path_missed_by(const struct sh_path_health *path, uint64_t then)
 bool sh_path_lost(const struct sh_path_health *path, const struct sh_path_health *other,
 		  uint64_t now)
 {
-	uint64_t since = path->silent_since, loss = path->config->loss_ns;
+	uint64_t loss = path->config->loss_ns;
+	uint64_t since = path->held_at > path->silent_since ? path->held_at : path->silent_since;
 
 	if (!path->config->heartbeat || path->need != SH_PATH_BUSY || !sh_path_silent(path, now) ||
 	    path_missed_by(path, other->answered) < path_lost_pings(path))
@@ -520,6 +581,8 @@ uint64_t sh_path_next(const struct sh_path_health *path, uint64_t now)
 		at = path_earlier(at, path_steady_at(path));
 	if (path->missed && path->silent_since + path->config->loss_ns > now)
 		at = path_earlier(at, path->silent_since + path->config->loss_ns);
+	if (path->missed && path->held_at + path->config->loss_ns > now)
+		at = path_earlier(at, path->held_at + path->config->loss_ns);
 	if (path_doubted_at(path) > now)
 		at = path_earlier(at, path_doubted_at(path));
 	return at;

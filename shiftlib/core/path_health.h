@@ -30,6 +30,8 @@
 #define SH_PATH_PINGS	   32	      /* pings remembered: answers to older ones are ignored */
 #define SH_PATH_PER_S	   30	      /* pings in any second; 20 of a path that answers */
 #define SH_PATH_FEW_PINGS  3	      /* pings in a row without an answer: a silence */
+#define SH_PATH_BEATS	   4	      /* heartbeats that a pause of the own port may take */
+#define SH_PATH_LOOKS	   2	      /* looks at the work in a heartbeat */
 #define SH_PATH_LOST_PINGS 8	      /* pings by which a silent path can be lost */
 #define SH_PATH_MORE_PINGS 2	      /* additional pings for each lost one before */
 #define SH_PATH_BEFORE	   16	      /* pings before the silence looked at */
@@ -73,6 +75,9 @@ struct sh_path_health {
 	uint32_t missed;    /* pings since the last answer */
 	uint64_t sent_at[SH_PATH_PINGS];
 	uint64_t probe_interval, probe_at;
+	uint64_t held_at;      /* the own port sent nothing then */
+	bool hurried;	       /* another path to the same peer is in doubt */
+	uint64_t joined_at;    /* a ping without work goes with others then, before its time */
 	uint64_t retry_at;     /* earliest time of the next ping, after one did not leave */
 	uint64_t unanswered;   /* bit k: no answer to the k-th ping before the last, since the
 				* rise */
@@ -99,7 +104,7 @@ void sh_path_enable(struct sh_path_health *path, bool on, uint64_t now);
 /* Idempotent. */
 void sh_path_set_need(struct sh_path_health *path, enum sh_path_need need, uint64_t now);
 /*
- * Do a look at all paths of a peer, a heartbeat after the last at least: first the work of each
+ * Do a look at all paths of a peer, SH_PATH_LOOKS in a heartbeat: first the work of each
  * path, then which of them need no ping.
  */
 void sh_path_set_work(struct sh_path_health *path, enum sh_path_work work, uint64_t now);
@@ -115,6 +120,20 @@ void sh_path_blame(struct sh_path_health *path, uint64_t now);
 
 /* True if a ping is due. The ping counts as sent now, with *seq. */
 bool sh_path_ping(struct sh_path_health *path, uint64_t now, uint32_t *seq);
+/*
+ * Takes note that the own port sends nothing, pings neither (it is paused, or the NIC hangs): that
+ * is not the path's silence, for a while.
+ */
+void sh_path_held(struct sh_path_health *path, uint64_t now);
+/* Lets a peer's paths keep pace with one of them that is in doubt. Call it when one may be. */
+void sh_paths_hurry(struct sh_path_health *const *paths, uint32_t n);
+/*
+ * Pings without work go together where they can, so that few of them wake anybody: with the peer's
+ * that was just heard, or if one of a peer's paths has one due. One goes so half the time between
+ * two early, at most.
+ */
+void sh_path_join(struct sh_path_health *path, uint64_t now);
+void sh_paths_join(struct sh_path_health *const *paths, uint32_t n, uint64_t now);
 /* Takes back the ping of just now, which found no room: it is due again soon. */
 void sh_path_unsent(struct sh_path_health *path, uint64_t now);
 /* Returns the age of the ping, if an answer to it counts; else 0. */

@@ -168,6 +168,13 @@ bool sh_awake(void)
 	return loop.armed_at == LOOP_AWAKE;
 }
 
+uint64_t sh_rare_next(uint64_t now)
+{
+	uint64_t phase = sh.instance % SH_RARE_NS;
+
+	return (now + phase) / SH_RARE_NS * SH_RARE_NS + SH_RARE_NS - phase;
+}
+
 /* ---- is the thread late? -------------------------------------------------------------------- */
 
 static uint64_t loop_since(uint64_t at, uint64_t now)

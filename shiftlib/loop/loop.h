@@ -92,6 +92,13 @@ void sh_kick(void); /* makes the background thread look at its timers again */
  */
 void sh_wake_at(uint64_t at) SH_LOCKED;
 bool sh_awake(void) SH_LOCKED; /* true: the thread arms its alarm anew before it sleeps */
+#define SH_RARE_NS (4 * 1000000000ull)
+/*
+ * Returns the next beat of the process's slow clock, later than now: looks that need no time of
+ * their own take place then, so that they wake the thread together. Not the same for all processes
+ * of a host.
+ */
+uint64_t sh_rare_next(uint64_t now);
 /*
  * Returns for how long the background thread has not done what is due: it was kicked, its alarm
  * rang, or it has been in one round since then. Any thread, no lock.

@@ -12,7 +12,6 @@
 #include "shiftlib/news.h"
 #include "shiftlib/nic/internal.h"
 
-#define GOING_LOOK_NS  (2 * SH_NS_PER_S)
 #define GOING_EMPTY_NS (200 * SH_NS_PER_MS) /* pause between tries to leave */
 
 /*
@@ -36,7 +35,7 @@ static int going_find(const struct sh_nic *nic)
 void sh_nic_going_watch(struct sh_nic *nic)
 {
 	nic->removal.leaving = false;
-	nic->removal.look_at = going_find(nic) == -ENOENT ? 0 : sh_now_ns() + GOING_LOOK_NS;
+	nic->removal.look_at = going_find(nic) == -ENOENT ? 0 : sh_rare_next(sh_now_ns());
 }
 
 /* Empties the NIC; more than once, as lost standbys go by their own jobs. */
@@ -48,7 +47,7 @@ static void going_empty(struct sh_nic *nic) SH_LOCKED
 
 void sh_nic_going_poll(struct sh_nic *nic)
 {
-	nic->removal.look_at = sh_now_ns() + GOING_LOOK_NS;
+	nic->removal.look_at = sh_rare_next(sh_now_ns());
 	if (nic->removal.leaving) {
 		going_empty(nic);
 	} else if (nic->fatal || !nic->ctx) {

@@ -36,7 +36,7 @@ static void reading_done(struct sh_job *job)
 
 void sh_reading_begin(struct sh_reading *reading, struct sh_nic *nic, bool *under_way)
 {
-	reading->job = (struct sh_job){ .fn = reading_run, .done = reading_done, .patient = true };
+	reading->job = (struct sh_job){ .fn = reading_run, .done = reading_done };
 	reading->nic = nic;
 	reading->incarnation = nic->incarnation;
 	reading->device = nic->ctx ? nic->ctx->cmd_fd : -1;

@@ -106,6 +106,8 @@ void sh_heartbeat_ping_heard(struct sh_peer_path *path, uint32_t seq)
 	path->pong_seq = seq;
 	heartbeat_pong(path, now);
 	sh_path_heard(&path->health, now);
+	sh_path_join(&path->health, now);
+	heartbeat_at(path->peer, sh_path_next(&path->health, now));
 	if (!sh_path_up(&path->health))
 		sh_heartbeat_soon();
 }

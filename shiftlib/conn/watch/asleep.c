@@ -17,7 +17,6 @@ static struct {
 	_Atomic bool on;
 	_Atomic bool posted;
 	uint64_t calm_since; /* 0: it is not calm */
-	uint64_t next;	     /* the next look asleep */
 } asleep;
 
 void sh_asleep_posted(void)
@@ -32,18 +31,10 @@ bool sh_asleep(void)
 	return atomic_load_explicit(&asleep.on, memory_order_relaxed);
 }
 
-uint64_t sh_asleep_next(uint64_t now)
-{
-	return asleep.next > now ? asleep.next : now + SH_ASLEEP_LOOK_NS;
-}
-
 static bool asleep_fall(bool (*arm)(uint64_t now), uint64_t now) SH_LOCKED
 {
 	atomic_store(&asleep.on, true);
-	if (!arm(now))
-		return false;
-	asleep.next = now + SH_ASLEEP_LOOK_NS;
-	return true;
+	return arm(now);
 }
 
 static void asleep_wake(void) SH_LOCKED
@@ -89,7 +80,7 @@ static void asleep_reset(void)
 {
 	atomic_store(&asleep.on, false);
 	atomic_store(&asleep.posted, false);
-	asleep.calm_since = asleep.next = 0;
+	asleep.calm_since = 0;
 }
 
 const struct sh_module sh_asleep_module = { .name = "asleep",

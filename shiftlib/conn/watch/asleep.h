@@ -11,11 +11,7 @@
 #include "shiftlib/base/lock.h"
 #include "shiftlib/loop/loop.h"
 
-#define SH_ASLEEP_LOOK_NS (4 * 1000000000ull) /* time between two looks asleep */
-
-bool sh_asleep(void) SH_LOCKED;
-/* The next look that all who look asleep do in one round; later than now. */
-uint64_t sh_asleep_next(uint64_t now) SH_LOCKED;
+bool sh_asleep(void) SH_LOCKED; /* true: looks are due at sh_rare_next() */
 
 /*
  * Called at each look at the work: calm: nothing is under way. Falls asleep when it has been calm

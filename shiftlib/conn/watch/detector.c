@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Faults that raise no event: paths whose peer does not answer, and NICs that hang. The rules
- * are those of core/path_health.c and core/hang.c; here they meet the connections.
+ * Paths whose peer does not answer, without an event. The rules are those of core/path_health.c and
+ * core/silence.c; here they meet the connections.
  */
 #include <string.h>
 #include "providers/engine.h"
 #include "shiftlib/base/list.h"
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
-#include "shiftlib/base/worker.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
@@ -16,15 +15,15 @@
 #include "shiftlib/conn/part.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/conn/quiesce.h"
 #include "shiftlib/conn/watch/asleep.h"
 #include "shiftlib/conn/watch/blame.h"
 #include "shiftlib/conn/watch/detector.h"
 #include "shiftlib/conn/watch/gray.h"
+#include "shiftlib/conn/watch/nic_hangs.h"
 #include "shiftlib/control/control_qp.h"
 #include "shiftlib/core/core.h"
-#include "shiftlib/core/hang.h"
 #include "shiftlib/core/path_health.h"
+#include "shiftlib/core/silence.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/loop/starved.h"
 #include "shiftlib/nic/nic.h"
@@ -34,11 +33,11 @@
 
 #define DETECTOR_UNTOLD_NS (2 * SH_NS_PER_S)
 /* so many times longer a command of a NIC may take that sends nothing */
-#define DETECTOR_UNUSED 10
-#define DETECTOR_ASK_LOSSES                                                                        \
-	3 /* so often the time after which a path is silent, a doubt is looked into */
+#define DETECTOR_UNUSED	   10
+#define DETECTOR_HELD_PART 8  /* part of a heartbeat in which a NIC that is well sends a ping */
+#define DETECTOR_ASK_BEATS 12 /* so long a doubt is looked into */
 
-#define DETECTOR_CONGESTED_LOSSES 5 /* loss times that a path has whose NIC counts gaps */
+#define DETECTOR_CONGESTED_BEATS 20 /* heartbeats that a path has whose NIC counts gaps */
 
 #define DETECTOR_LOOKS 4 /* looks at connections of a path, until one shows that the path works */
 
@@ -207,26 +206,11 @@ static bool detector_peers_calm(uint64_t now)
 	return true;
 }
 
-static bool detector_nics_calm(void) SH_LOCKED
-{
-	const struct sh_nic *nic;
-	uint32_t i;
-
-	for (i = 0; i < sh_nics.n; i++) {
-		nic = &sh_nics.nic[i];
-		if (nic->state == SH_NIC_OPEN &&
-		    (nic->sick || sh_control_waiting_since(nic->control) ||
-		     sh_worker_busy_since_ns(nic->prompt) || sh_worker_busy_since_ns(nic->worker)))
-			return false;
-	}
-	return true;
-}
-
 /* True if neither work, nor a doubt, nor a command is under way. */
 static bool detector_calm(uint64_t now) SH_LOCKED
 {
 	return !detector.working && !sh_conns.unknown && !sh_conns.roomless &&
-	       !sh_conns.n_suspects && detector_peers_calm(now) && detector_nics_calm();
+	       !sh_conns.n_suspects && detector_peers_calm(now) && sh_nic_hangs_calm();
 }
 
 /* ---- silence -------------------------------------------------------------------------------- */
@@ -235,7 +219,7 @@ static bool detector_calm(uint64_t now) SH_LOCKED
 static bool detector_may_be_congested(const struct sh_peer_path *path, uint64_t now)
 {
 	return now - path->health.silent_since <
-	       DETECTOR_CONGESTED_LOSSES * path->health.config->loss_ns;
+	       DETECTOR_CONGESTED_BEATS * path->health.config->beat_ns;
 }
 
 /* Where a queue overflows, packets come through, and no ping for a while: it is given more time. */
@@ -312,23 +296,16 @@ static void detector_progress(struct sh_qp *qp, uint64_t now) SH_LOCKED
 	uint64_t completions;
 
 	if (!detector_silent(path)) {
-		qp->detector.silence.since = 0;
-		qp->detector.silence.told = false;
+		sh_silence_over(&qp->detector.silence);
 		return;
 	}
 	if (sh_conn_hands_off(qp))
 		return; /* the completions are somebody else's to take */
 	completions = detector_completions(qp);
-	if (!qp->detector.silence.since || completions != qp->detector.silence.completions) {
-		qp->detector.silence.since = now;
-		qp->detector.silence.completions = completions;
-		return;
-	}
-	if (qp->detector.silence.told || sh_path_up(&path->health) || !detector_sending(qp, now) ||
-	    now - qp->detector.silence.since < sh.config.path.loss_ns / 2)
-		return;
-	qp->detector.silence.told = true;
-	sh_carrier_fault(qp, qp->active, SC_REASON_SILENCE);
+	if (sh_silence_stands(&qp->detector.silence, completions, now) &&
+	    !sh_path_up(&path->health) && detector_sending(qp, now) &&
+	    sh_silence_dead(&qp->detector.silence, sh.config.path.loss_ns / 2, now))
+		sh_carrier_fault(qp, qp->active, SC_REASON_SILENCE);
 }
 
 static bool detector_any_silent(const struct sh_peer *peer)
@@ -404,77 +381,6 @@ static void detector_darkness(struct sh_peer *peer, uint64_t now) SH_LOCKED
 		detector_tell_dark(peer, since, now);
 }
 
-/* ---- NICs that hang ------------------------------------------------------------------------- */
-
-/* A NIC has its time while this process runs to look: as if it had begun so much later. */
-static uint64_t detector_since(uint64_t since, uint64_t now) SH_LOCKED
-{
-	return since ? now - sh_starved_had_ns(since, now) : 0;
-}
-
-/* A command of it that takes so long is looked into, whichever connection it is of. */
-static bool detector_nic_slow(const struct sh_nic *nic, uint64_t now)
-{
-	uint64_t busy = nic->prompt ? sh_worker_busy_since_ns(nic->prompt) : 0;
-
-	return nic->sick || (busy && busy + sh.config.flush_wait_ns <= now);
-}
-
-static void detector_nics_slow(void) SH_LOCKED
-{
-	uint64_t now = sh_now_ns();
-	uint32_t i;
-
-	for (i = 0; i < sh_nics.n; i++)
-		if (detector_nic_slow(&sh_nics.nic[i], now)) {
-			sh_quiesce_poll_awaited();
-			return;
-		}
-}
-
-/*
- * A NIC that sends nothing for us shows only by commands whether it hangs. One that takes long
- * may register much memory; but the question that is put to it then has no excuse.
- */
-static enum sh_hang_verdict detector_judge_unused(struct sh_nic *nic, uint64_t busy,
-						  uint64_t now) SH_LOCKED
-{
-	uint64_t command_ns = sh.config.hang.command_ns;
-	struct sh_hang_config config = { .send_ns = command_ns,
-					 .command_ns = DETECTOR_UNUSED * command_ns };
-	uint64_t background = nic->worker ? sh_worker_busy_since_ns(nic->worker) : 0;
-	uint64_t working = sh_earlier_ns(detector_since(background, now), busy);
-
-	return sh_hang_judge(&nic->hang, &config, working, busy, now);
-}
-
-/* The clock is read first: what happens between that and the look makes nothing longer. */
-static void detector_nic(struct sh_nic *nic) SH_LOCKED
-{
-	enum sh_hang_verdict verdict;
-	uint64_t waiting, busy, now = sh_now_ns();
-
-	if (nic->state != SH_NIC_OPEN || nic->fatal || nic->sick)
-		return;
-	waiting = detector_since(sh_control_waiting_since(nic->control), now);
-	busy = detector_since(sh_worker_busy_since_ns(nic->prompt), now);
-	verdict = waiting ? sh_hang_judge(&nic->hang, &sh.config.hang, waiting, busy, now)
-			  : detector_judge_unused(nic, busy, now);
-	switch (verdict) {
-	case SH_HANG_NONE: break;
-	case SH_HANG_ASK: sh_nic_ask(nic); break;
-	case SH_HANG_HUNG: sh_nic_sick(nic); break;
-	}
-}
-
-void sh_detector_nics(void)
-{
-	uint32_t i;
-
-	for (i = 0; i < sh_nics.n; i++)
-		detector_nic(&sh_nics.nic[i]);
-}
-
 /* ---- the clock ------------------------------------------------------------------------------ */
 
 static uint64_t detector_path(struct sh_peer *peer, struct sh_peer_path *path, uint64_t now,
@@ -488,7 +394,7 @@ static uint64_t detector_path(struct sh_peer *peer, struct sh_peer_path *path, u
 		sh_path_set_need(&path->health, SH_PATH_UNUSED, now);
 	again = sh_heartbeat_run(path, now);
 	if (sh_path_doubted(&path->health, now)) {
-		peer->ask_until = now + DETECTOR_ASK_LOSSES * sh.config.path.loss_ns;
+		peer->ask_until = now + DETECTOR_ASK_BEATS * sh.config.path.beat_ns;
 		sh_heartbeat_soon();
 	}
 	if (sh_path_suspect(&path->health) && detector_may_be_congested(path, now))
@@ -523,12 +429,36 @@ static void detector_tell_paths(struct sh_peer *peer, uint64_t now) SH_LOCKED
 		sh_peers.beat_at = sh_earlier_ns(sh_peers.beat_at, peer->ask_until);
 }
 
+/* A NIC that has pings and sends none says nothing of the path. */
+static bool detector_held(const struct sh_peer_path *path, uint64_t now)
+{
+	struct sh_control *control = path->nic->control; /* NULL: the NIC was given up */
+	uint64_t since = control ? sh_control_waiting_since(control) : 0;
+
+	return since && now - since >= sh.config.path.beat_ns / DETECTOR_HELD_PART;
+}
+
+static void detector_paths_together(struct sh_peer *peer, uint64_t now)
+{
+	struct sh_path_health *paths[SH_MAX_PEER_PATHS];
+	uint32_t i;
+
+	for (i = 0; i < peer->n_paths; i++) {
+		paths[i] = &peer->paths[i]->health;
+		if (paths[i]->missed && detector_held(peer->paths[i], now))
+			sh_path_held(paths[i], now);
+	}
+	sh_paths_join(paths, i, now);
+	sh_paths_hurry(paths, i);
+}
+
 static uint64_t detector_peer(struct sh_peer *peer, uint64_t now) SH_LOCKED
 {
 	uint64_t next = 0;
 	bool changed = false;
 	uint32_t i;
 
+	detector_paths_together(peer, now);
 	for (i = 0; i < peer->n_paths; i++)
 		next = sh_earlier_ns(next, detector_path(peer, peer->paths[i], now, &changed));
 	if (changed) {
@@ -544,10 +474,10 @@ static void detector_check(uint64_t now) SH_LOCKED
 {
 	struct sh_peer *peer;
 
-	sh_peers.beat_at = detector_needs(now) ? now + sh.config.path.beat_ns : 0;
+	sh_peers.beat_at = detector_needs(now) ? now + sh.config.path.beat_ns / SH_PATH_LOOKS : 0;
 	sh_asleep_judge(sh_peers.beat_at && detector_calm(now), detector_arm, now);
 	if (sh_asleep())
-		sh_peers.beat_at = sh_asleep_next(now);
+		sh_peers.beat_at = sh_rare_next(now);
 	detector.silent_now = false;
 	list_for_each (&sh_peers.list, peer, struct sh_peer, link) {
 		detector_tell_paths(peer, now);
@@ -569,11 +499,15 @@ static void detector_peers(uint64_t now) SH_LOCKED
 	}
 }
 
+static uint64_t detector_next_timer(void) SH_LOCKED
+{
+	return sh_earlier_ns(sh_heartbeat_next(), sh_nic_hangs_next());
+}
+
 /* All peers at a look; between two of them, those that something is due for. */
 static void detector_run(uint64_t now) SH_LOCKED
 {
-	uint64_t at = sh_heartbeat_next();
-	uint32_t i;
+	uint64_t at = detector_next_timer();
 
 	if (!at || at > now)
 		return;
@@ -581,19 +515,13 @@ static void detector_run(uint64_t now) SH_LOCKED
 		detector_check(now);
 	detector_peers(now);
 	detector_qps(detector.silent_now, now);
-	for (i = 0; i < sh_nics.n; i++)
-		detector_nic(&sh_nics.nic[i]);
-	detector_nics_slow();
-}
-
-static uint64_t detector_next_timer(void) SH_LOCKED
-{
-	return sh_heartbeat_next();
+	sh_nic_hangs_look();
 }
 
 static void detector_reset(void)
 {
 	memset(&detector, 0, sizeof(detector));
+	sh_nic_hangs_reset();
 }
 
 const struct sh_module sh_detector_module = {

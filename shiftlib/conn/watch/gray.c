@@ -284,16 +284,15 @@ static bool all_idle(void) SH_LOCKED
 	return true;
 }
 
-/* Leaves out the looks at which nothing would be read, up to one about the time of the others'. */
+/* Leaves out the looks at which nothing would be read, up to one at about the same time. */
 static uint64_t next_look(uint64_t now) SH_LOCKED
 {
-	uint64_t at, others = sh_asleep_next(now);
+	uint64_t at = now + IDLE_LOOKS * config()->look_ns;
 
 	if (!sh_asleep() || !all_idle())
 		return now + config()->look_ns;
 	gray.looks += IDLE_LOOKS - 1 - gray.looks % IDLE_LOOKS;
-	at = now + IDLE_LOOKS * config()->look_ns;
-	return others + config()->look_ns >= at && others <= at + config()->look_ns ? others : at;
+	return at <= now + SH_RARE_NS ? sh_rare_next(now) : at;
 }
 
 /* Awake, no look is left out. */

@@ -70,7 +70,7 @@ static uint64_t look_next(uint64_t now) SH_LOCKED
 {
 	if (!sh_conns.guarded && !sh_conns.unknown && !sh_conns.roomless)
 		return 0;
-	return sh_asleep() ? sh_asleep_next(now) : now + sh.config.watch_ns;
+	return sh_asleep() ? sh_rare_next(now) : now + sh.config.watch_ns;
 }
 
 static void look_run(uint64_t now) SH_LOCKED

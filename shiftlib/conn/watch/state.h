@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "providers/qp.h"
+#include "shiftlib/core/silence.h"
 
 /* In struct sh_qp. */
 struct sh_qp_detector {
@@ -18,11 +19,8 @@ struct sh_qp_detector {
 		uint32_t epoch;
 		uint64_t at;
 	} mark;
-	struct {		/* while the path in use is silent: does the work make progress? */
-		uint64_t since; /* the last of it, as far as was looked; 0: not silent */
-		uint64_t completions;
-		bool told; /* it does not */
-	} silence;
+	struct sh_silence
+		silence; /* while the path in use is silent: does the work make progress? */
 };
 
 struct sh_stall_why;

@@ -15,7 +15,7 @@
 static const struct sh_path_config config = {
 	.heartbeat = true,
 	.beat_ns = 50 * MS,
-	.loss_ns = 200 * MS,
+	.loss_ns = 75 * MS,
 	.idle_ns = 10 * S,
 	.probe_min_ns = 20 * MS,
 	.probe_max_ns = 1 * S,
@@ -126,9 +126,62 @@ static void test_idle_is_asked_now_and_then(void **state)
 	assert_int_equal(sh_path_next(&path, 3600 * S), 0);
 	path.config = &config;
 	sh_path_set_need(&path, SH_PATH_BUSY, 3600 * S);
-	assert_int_equal(path_run(&path, 3600 * S, 3601 * S), 28); /* ten of them faster */
+	assert_int_equal(path_run(&path, 3600 * S, 3601 * S), 30); /* ten of them faster */
 	sh_path_set_need(&path, SH_PATH_UNUSED, 3601 * S);
 	assert_int_equal(sh_path_next(&path, 3601 * S), 0);
+}
+
+/* Two ends with three paths each, which were made at other times: they wake together, no oftener. */
+static void test_pings_without_work_go_together(void **state)
+{
+	struct sh_path_health path[2][3];
+	struct sh_path_health *paths[2][3];
+	uint32_t pings = 0, wakes = 0, seq, end, i;
+	uint64_t now, hour = 3600 * S;
+	bool woke;
+
+	for (end = 0; end < 2; end++)
+		for (i = 0; i < 3; i++) {
+			path[end][i] = path_made_up();
+			path_live(&path[end][i], 1 * S, (3 + 3 * i + 2 * end) * S);
+			paths[end][i] = &path[end][i];
+		}
+	for (now = 15 * S; now < hour; now += 10 * MS)
+		for (end = 0; end < 2; end++) {
+			sh_paths_join(paths[end], 3, now);
+			woke = false;
+			for (i = 0; i < 3; i++) {
+				if (!sh_path_ping(paths[end][i], now, &seq))
+					continue;
+				sh_path_join(paths[!end][i], now);
+				sh_path_pong(paths[end][i], seq, now);
+				woke = true;
+				pings++;
+			}
+			wakes += woke;
+		}
+	assert_in_range(pings, 6 * 357, 6 * 361);
+	assert_in_range(wakes, 2 * 357, 2 * 361);
+}
+
+/* In question or at work, a ping keeps its own time; and so does one that was sent just now. */
+static void test_only_rest_is_joined(void **state)
+{
+	struct sh_path_health path = path_made_up();
+	uint32_t seq;
+
+	path_live(&path, 1 * S, 3 * S);
+	path_live(&path, 3 * S, 12 * S);
+	sh_path_join(&path, 13 * S); /* the last was less than half the time ago */
+	assert_false(sh_path_ping(&path, 13 * S, &seq));
+	sh_path_join(&path, 17 * S);
+	assert_true(sh_path_ping(&path, 17 * S, &seq));
+	sh_path_join(&path, 23 * S); /* unanswered */
+	assert_false(sh_path_ping(&path, 23 * S, &seq));
+	assert_false(sh_path_pong(&path, seq, 23 * S));
+	sh_path_join(&path, 23 * S);
+	assert_true(sh_path_ping(&path, 23 * S, &seq));
+	assert_false(sh_path_ping(&path, 23 * S, &seq));
 }
 
 /* One ping without an answer is enough to ask more. */
@@ -143,7 +196,7 @@ static void test_idle_is_doubted(void **state)
 	assert_in_range(asked, 10 * S, 13 * S);
 	assert_true(sh_path_ping(&path, asked, &seq));
 	assert_false(sh_path_doubted(&path, asked + 100 * MS - 1));
-	assert_int_equal(sh_path_next(&path, asked), asked + 100 * MS);
+	assert_in_range(sh_path_next(&path, asked + 80 * MS), asked + 80 * MS, asked + 100 * MS);
 	assert_true(sh_path_doubted(&path, asked + 100 * MS));
 	assert_true(sh_path_up(&path)); /* and steady: a doubt is no verdict */
 	assert_true(sh_path_steady(&path, asked + 100 * MS));
@@ -155,7 +208,8 @@ static void test_idle_is_doubted(void **state)
 	/* Nobody answers anywhere, and it is left: no doubt until the next time. */
 	sh_path_set_need(&path, SH_PATH_IDLE, asked + 700 * MS);
 	assert_false(sh_path_doubted(&path, asked + 700 * MS));
-	asked = sh_path_next(&path, asked + 700 * MS);
+	path_live(&path, asked + 700 * MS, asked + 3 * S); /* the silence broke its hold-down */
+	asked = sh_path_next(&path, asked + 3 * S);
 	assert_true(sh_path_ping(&path, asked, &seq));
 	sh_path_pong(&path, seq, asked + 99 * MS);
 	assert_false(sh_path_doubted(&path, asked + 100 * MS));
@@ -211,7 +265,7 @@ static bool lost(const struct sh_path_health *path, uint64_t since, uint64_t unt
 static void test_lost(void **state)
 {
 	struct sh_path_health path = path_made_up();
-	const uint64_t t = 10 * S, found = t + 200 * MS;
+	const uint64_t t = 10 * S, found = t + 75 * MS;
 
 	sh_path_set_need(&path, SH_PATH_BUSY, t);
 	path_run(&path, t, found);
@@ -219,15 +273,21 @@ static void test_lost(void **state)
 	assert_false(sh_path_silent(&path, found - 1));
 	assert_false(lost(&path, t, found - 1, found - 1));
 	assert_true(sh_path_silent(&path, found));
-	assert_true(lost(&path, t, t + 100 * MS, found));
+	assert_true(lost(&path, t, t + 38 * MS, found));
 	assert_true(lost(&path, 1 * S, found, found));
 	/* The peer was alive, but maybe not since. */
 	assert_false(lost(&path, 0, 0, found));
-	assert_false(lost(&path, 1 * S, t + 100 * MS - 1, found));
+	assert_false(lost(&path, 1 * S, t + 37 * MS, found));
 	/* It answers again after a gap: then it has its time here too. */
-	assert_false(lost(&path, t + 50 * MS, found, found));
-	assert_false(lost(&path, t + 50 * MS, t + 200 * MS, found + 50 * MS - 1));
-	assert_true(lost(&path, t + 50 * MS, t + 200 * MS, found + 50 * MS));
+	assert_false(lost(&path, t + 25 * MS, found, found));
+	assert_false(lost(&path, t + 25 * MS, t + 75 * MS, found + 25 * MS - 1));
+	assert_true(lost(&path, t + 25 * MS, t + 75 * MS, found + 25 * MS));
+	/* Nor is it its silence what the own port does not send; but not for ever. */
+	sh_path_held(&path, found);
+	assert_false(lost(&path, 1 * S, found + 74 * MS, found + 74 * MS));
+	assert_true(lost(&path, 1 * S, found + 75 * MS, found + 75 * MS));
+	sh_path_held(&path, t + 200 * MS);
+	assert_true(lost(&path, 1 * S, t + 200 * MS, t + 200 * MS));
 	assert_true(sh_path_up(&path)); /* the judge is somebody else */
 	sh_path_fall(&path, found);
 	assert_false(sh_path_up(&path));
@@ -243,15 +303,16 @@ static void test_gap(void **state)
 	uint32_t seq, n = 0;
 
 	sh_path_set_need(&path, SH_PATH_BUSY, 10 * S);
-	for (now = 10 * S; now < 11 * S; now += 50 * MS) {
+	path.hurried = true; /* as it is while another path is in doubt */
+	for (now = 10 * S; now < 10 * S + 125 * MS; now += 12500000) {
 		assert_true(sh_path_ping(&path, now, &seq));
 		if (n++ % 2 == 0)
 			sh_path_pong(&path, seq, now);
 	}
 	assert_int_equal(path.answering_since, 10 * S);
-	assert_int_equal(path.answered, 10 * S + 900 * MS);
-	path_run(&path, now, now + 150 * MS);
-	now += 150 * MS;
+	assert_int_equal(path.answered, 10 * S + 100 * MS);
+	path_run(&path, now, now + 50 * MS);
+	now += 50 * MS;
 	while (!sh_path_ping(&path, now, &seq))
 		now += MS;
 	sh_path_pong(&path, seq, now);
@@ -458,7 +519,7 @@ static void pair_look(struct pair *pair, enum sh_path_work work, uint64_t now)
 
 	if (now < pair->look_at)
 		return;
-	pair->look_at = now + config.beat_ns;
+	pair->look_at = now + config.beat_ns / SH_PATH_LOOKS;
 	sh_path_set_work(paths[0], work, now);
 	sh_paths_spare(paths, 2, now);
 }
@@ -524,7 +585,8 @@ static void test_work_is_no_answer(void **state)
 
 #define WORLD_PATHS   3
 #define WORLD_FLIGHT  4096
-#define WORLD_STEP_NS (5 * MS)
+#define WORLD_STEP_NS (2 * MS)
+#define WORLD_LATE_MS 22 /* the longest round trip */
 
 #define HELD UINT64_MAX
 
@@ -564,7 +626,7 @@ static void world_check_rate(struct world *w, uint32_t i)
 
 static uint64_t world_arrival(struct world *w)
 {
-	return w->now + 1 + random_below(&w->random, 60) * MS;
+	return w->now + 1 + random_below(&w->random, WORLD_LATE_MS) * MS;
 }
 
 /* What came while the peer was stopped lies in its queues. */
@@ -623,7 +685,7 @@ static void world_fault(struct world *w)
 {
 	uint32_t i = random_below(&w->random, WORLD_PATHS);
 
-	switch (random_below(&w->random, 200)) {
+	switch (random_below(&w->random, 500)) {
 	case 0:
 		if (world_flip(w, w->cut[i])) {
 			w->cut[i] = !w->cut[i];
@@ -689,7 +751,7 @@ static void world_judge(struct world *w, uint32_t i, uint32_t *mistakes)
 {
 	if (!world_lost(w, i))
 		return;
-	if (!w->cut[i] && w->now - w->cut_at[i] > config.loss_ns + 60 * MS) {
+	if (!w->cut[i] && w->now - w->cut_at[i] > config.loss_ns + WORLD_LATE_MS * MS) {
 		++*mistakes;
 		if (w->now - w->dropped[i] > 2 * config.loss_ns && !world_stop_unclear(w))
 			fail_msg("path %u: well, and found to be lost", i);
@@ -759,7 +821,7 @@ static void world_run(uint64_t seed, uint32_t *falls, uint32_t *mistakes)
 		sh_path_set_need(&w.path[i], SH_PATH_BUSY, w.now);
 		sh_path_enable(&w.path[i], true, w.now);
 	}
-	for (t = 0; t < 6000; t++) {
+	for (t = 0; t < 15000; t++) {
 		w.now += 1 + random_below(&w.random, 2 * WORLD_STEP_NS);
 		world_deliver(&w);
 		world_fault(&w);
@@ -802,7 +864,7 @@ static void test_found_in_time(void **state)
 			if (sh_path_ping(&b, now, &seq))
 				sh_path_pong(&b, seq, now);
 		}
-		assert_in_range(now - cut, 150 * MS, 250 * MS);
+		assert_in_range(now - cut, 65 * MS, 130 * MS);
 	}
 }
 
@@ -880,13 +942,14 @@ static void test_found_in_time_with_work(void **state)
 			for (now = cut; !sh_path_lost(&pair.path[which], &pair.path[!which], now);
 			     now += MS) {
 				pair_look(&pair,
-					  which || now - cut < config.beat_ns ? SH_PATH_COMPLETES
-									      : SH_PATH_WORKS,
+					  which || now - cut < config.beat_ns / SH_PATH_LOOKS
+						  ? SH_PATH_COMPLETES
+						  : SH_PATH_WORKS,
 					  now);
 				pair_ping(&pair, which, false, now);
 				pair_ping(&pair, !which, true, now);
 			}
-			assert_in_range(now - cut, 150 * MS, which ? 1250 * MS : 250 * MS);
+			assert_in_range(now - cut, 65 * MS, which ? 1150 * MS : 130 * MS);
 		}
 }
 
@@ -896,6 +959,8 @@ int main(void)
 		cmocka_unit_test(test_rises),
 		cmocka_unit_test(test_probes_for_ever),
 		cmocka_unit_test(test_idle_is_asked_now_and_then),
+		cmocka_unit_test(test_pings_without_work_go_together),
+		cmocka_unit_test(test_only_rest_is_joined),
 		cmocka_unit_test(test_idle_is_doubted),
 		cmocka_unit_test(test_doubt_without_verdict),
 		cmocka_unit_test(test_lost),
