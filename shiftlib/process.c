@@ -7,6 +7,7 @@
 #include "shiftlib/admin/admin.h"
 #include "shiftlib/base/apart.h"
 #include "shiftlib/base/crash.h"
+#include "shiftlib/base/mapped.h"
 #include "shiftlib/base/settings.h"
 #include "shiftlib/cm/module.h"
 #include "shiftlib/conn/act.h"
@@ -188,6 +189,7 @@ static void process_after_fork(void)
 	sh_comp_channel_after_fork();
 	sh_on_event_after_fork();
 	sh_crash_after_fork();
+	sh_mapped_forget();
 	if (!sh.enabled)
 		return;
 	sh.stopping = false;

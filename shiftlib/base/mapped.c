@@ -7,14 +7,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#include "shiftlib/base/aside.h"
 #include "shiftlib/base/mapped.h"
 
 #define MAPPED_QUERY	   _IOWR('f', 17, struct mapped_query)
+#define MAPPED_READABLE	   1ull
 #define MAPPED_SHARED	   8ull
 #define MAPPED_OR_NEXT	   16ull
 #define MAPPED_PAGE_SHARED (1ull << 61) /* Documentation/admin-guide/mm/pagemap.rst */
@@ -136,31 +140,123 @@ uint64_t sh_mapped_identity_by_text(const void *addr, size_t length)
 
 /* ---- without reading all of it -------------------------------------------------------------- */
 
-/* 0: this kernel does not tell. */
-static uint64_t mapped_asked(int maps, const void *addr, size_t length)
+/* What the kernel told of a range. identity 0: this kernel does not tell. */
+struct mapped_answer {
+	uint64_t identity;
+	bool plain; /* all of it is private memory of no file, which the process can read */
+};
+
+static struct mapped_piece piece_of(const struct mapped_query *query)
+{
+	return (struct mapped_piece){ .any = true,
+				      .start = query->start,
+				      .end = query->end,
+				      .offset = query->offset,
+				      .shared = query->rights & MAPPED_SHARED,
+				      .inode = query->inode,
+				      .major = query->major,
+				      .minor = query->minor };
+}
+
+static bool query_plain(const struct mapped_query *query, uint64_t at)
+{
+	return query->start <= at && !query->inode &&
+	       (query->rights & (MAPPED_READABLE | MAPPED_SHARED)) == MAPPED_READABLE;
+}
+
+static struct mapped_answer mapped_asked(int maps, const void *addr, size_t length)
 {
 	struct mapped_sum sum = sum_begin(addr, length);
+	struct mapped_answer answer = { .plain = true };
 	uint64_t at = sum.begin;
 
 	while (at < sum.end) {
 		struct mapped_query query = { .size = sizeof(query),
 					      .flags = MAPPED_OR_NEXT,
 					      .addr = at };
-		struct mapped_piece piece = { .any = true };
 
-		if (ioctl(maps, MAPPED_QUERY, &query))
-			return at == sum.begin && errno != ENOENT ? 0 : sum_end(&sum);
-		piece.start = query.start;
-		piece.end = query.end;
-		piece.offset = query.offset;
-		piece.shared = query.rights & MAPPED_SHARED;
-		piece.inode = query.inode;
-		piece.major = query.major;
-		piece.minor = query.minor;
-		sum_add(&sum, piece);
+		if (ioctl(maps, MAPPED_QUERY, &query)) {
+			answer.plain = false;
+			if (at == sum.begin && errno != ENOENT)
+				return answer;
+			break;
+		}
+		answer.plain = answer.plain && query_plain(&query, at);
+		sum_add(&sum, piece_of(&query));
 		at = query.end;
 	}
-	return sum_end(&sum);
+	answer.identity = sum_end(&sum);
+	return answer;
+}
+
+/*
+ * The descriptor of /proc/self/maps, which each registration asks: to open it takes longer than
+ * to ask. MAPS_CLOSED: not tried yet; MAPS_NOT_KEPT: it would take a number of the program's.
+ */
+#define MAPS_CLOSED   (-1)
+#define MAPS_NOT_KEPT (-2)
+
+static _Atomic int maps_kept = MAPS_CLOSED;
+
+void sh_mapped_forget(void)
+{
+	int fd = atomic_exchange(&maps_kept, MAPS_CLOSED);
+
+	if (fd >= 0)
+		close(fd);
+}
+
+static bool maps_is_aside(int fd)
+{
+	struct rlimit limit;
+
+	return !getrlimit(RLIMIT_NOFILE, &limit) && (rlim_t)fd >= limit.rlim_cur;
+}
+
+/* Keeps the descriptor for the next ones, if it can be moved out of the program's numbers. */
+static void maps_keep(int fd)
+{
+	int none = MAPS_CLOSED;
+
+	if (atomic_load(&maps_kept) != MAPS_CLOSED) {
+		close(fd);
+		return;
+	}
+	sh_aside_one(&fd);
+	if (!maps_is_aside(fd)) {
+		atomic_compare_exchange_strong(&maps_kept, &none, MAPS_NOT_KEPT);
+		close(fd);
+	} else if (!atomic_compare_exchange_strong(&maps_kept, &none, fd)) {
+		close(fd);
+	}
+}
+
+static struct mapped_answer mapped_opened(const void *addr, size_t length)
+{
+	int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	struct mapped_answer answer = { 0 };
+
+	if (maps < 0)
+		return answer;
+	answer = mapped_asked(maps, addr, length);
+	if (answer.identity)
+		maps_keep(maps);
+	else
+		close(maps);
+	return answer;
+}
+
+/* A program may have closed the descriptor that is kept: then it is nobody's, or another file's. */
+static struct mapped_answer mapped_answered(const void *addr, size_t length)
+{
+	struct mapped_answer answer = { 0 };
+	int maps = atomic_load(&maps_kept);
+
+	if (maps >= 0)
+		answer = mapped_asked(maps, addr, length);
+	if (maps >= 0 && !answer.identity)
+		atomic_compare_exchange_strong(&maps_kept, &maps, MAPS_NOT_KEPT);
+	return answer.identity ? answer : mapped_opened(addr, length);
 }
 
 /* Is the page of a file, or of shared memory? Of a page that nobody has touched: no. */
@@ -187,22 +283,23 @@ static uint64_t mapped_looked(const void *addr, size_t length)
 	return shared ? sh_mapped_identity_by_text(addr, length) : 0;
 }
 
-uint64_t sh_mapped_identity(const void *addr, size_t length)
+static struct mapped_answer mapped_look(const void *addr, size_t length)
 {
-	int saved = errno, maps;
-	uint64_t identity = 0;
+	struct mapped_answer answer = { 0 };
+	int saved = errno;
 
 	if (!length || (uintptr_t)addr + length < length)
-		return 0;
-	maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-	if (maps >= 0) {
-		identity = mapped_asked(maps, addr, length);
-		close(maps);
-	}
-	if (!identity)
-		identity = mapped_looked(addr, length);
+		return answer;
+	answer = mapped_answered(addr, length);
+	if (!answer.identity)
+		answer.identity = mapped_looked(addr, length);
 	errno = saved;
-	return identity;
+	return answer;
+}
+
+uint64_t sh_mapped_identity(const void *addr, size_t length)
+{
+	return mapped_look(addr, length).identity;
 }
 
 /* Of the first and the last byte: how many can be read, or a negative errno. */
@@ -229,4 +326,12 @@ bool sh_mapped_elsewhere(const void *addr, size_t length)
 	int got = length ? mapped_read(addr, length) : 2;
 
 	return got == -EFAULT || got == 0 || got == 1;
+}
+
+uint64_t sh_mapped_told(const void *addr, size_t length, bool *elsewhere)
+{
+	struct mapped_answer answer = mapped_look(addr, length);
+
+	*elsewhere = !answer.plain && sh_mapped_elsewhere(addr, length);
+	return answer.identity;
 }

@@ -20,6 +20,15 @@
 uint64_t sh_mapped_identity(const void *addr, size_t length);
 
 /*
+ * Returns the identity, and whether the memory is elsewhere (below), with fewer system calls than
+ * both take alone: one, since Linux 6.11, for private memory without a file.
+ */
+uint64_t sh_mapped_told(const void *addr, size_t length, bool *elsewhere);
+
+/* Called in the child of a fork: what is kept open names the parent's memory. */
+void sh_mapped_forget(void);
+
+/*
  * readable: true if the process can read it. elsewhere: true if the process cannot: a GPU's memory,
  * say, that only devices reach. Both are false where the kernel does not let the process look.
  * Any thread; one system call.

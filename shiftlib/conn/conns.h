@@ -24,8 +24,9 @@ struct sh_conns {
 	uint32_t nonces[64], n_nonces;
 	struct sh_timers timers; /* timers of connections, with room for all of them */
 	struct list_node touched;
-	uint64_t audit_at;	  /* next look whether somebody forgot to touch */
-	uint32_t guarded;	  /* connections that may move */
+	uint64_t audit_at; /* next look whether somebody forgot to touch */
+	uint32_t guarded;  /* connections that may move */
+	uint32_t away; /* connections that have moved, or begun to: their peers translate keys */
 	uint32_t moving, faulted; /* connections in a move; connections that hear of a fault now */
 	struct sh_pace pace;
 	struct sh_spread spread[SH_MAX_NICS]; /* by index */

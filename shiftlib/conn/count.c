@@ -78,6 +78,14 @@ static bool count_leaves(const struct sc_conn *c)
 	       c->sw.phase == SC_SWITCH_PREP || c->sw.phase == SC_SWITCH_FENCED;
 }
 
+static void count_away(struct sh_qp *qp, bool on)
+{
+	if (qp->counted.away == on)
+		return;
+	qp->counted.away = on;
+	sh_conns.away += on ? 1 : UINT32_MAX;
+}
+
 static void count_waiting(struct sh_qp *qp, bool on, uint64_t now) SH_LOCKED
 {
 	if (qp->counted.waiting == on)
@@ -94,6 +102,7 @@ void sh_count_core(struct sh_qp *qp, uint64_t now)
 	count_waiting(qp, c->resend_at && c->move != SC_MOVE_ENDED, now);
 	count_moving(qp, c->move != SC_MOVE_NONE && c->move != SC_MOVE_ENDED);
 	count_leaving(qp, count_leaves(c));
+	count_away(qp, qp->active->epoch || c->move != SC_MOVE_NONE);
 }
 
 void sh_count_none(struct sh_qp *qp)
@@ -101,5 +110,6 @@ void sh_count_none(struct sh_qp *qp)
 	sh_count_guarded(qp, false);
 	count_moving(qp, false);
 	count_leaving(qp, false);
+	count_away(qp, false);
 	count_waiting(qp, false, sh_now_ns());
 }

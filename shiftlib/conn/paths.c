@@ -216,6 +216,8 @@ bool sh_news_peer_translates(const struct sh_peer *peer)
 {
 	struct sh_qp *qp;
 
+	if (!sh_conns.away) /* asked at each registration: the list may be long */
+		return false;
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		if (qp->conn_id && qp->peer == peer &&
 		    (qp->active->epoch || qp->core.move != SC_MOVE_NONE))

@@ -102,6 +102,7 @@ struct sh_qp {
 		bool guarded; /* core.guarded, as it was counted */
 		bool moving;  /* counted as moving: its move has begun and not ended */
 		bool leaving; /* or a switch that leads to one, as its context counted it */
+		bool away;    /* counted as one whose peer translates keys, or is about to */
 		bool waiting; /* counted as waiting: it repeats STATE */
 		uint64_t waiting_since; /* time when `waiting` changed last */
 		enum sh_user user;	/* and what a fault of its NIC would be to it */

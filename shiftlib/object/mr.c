@@ -109,11 +109,10 @@ void sh_mr_record(struct ibv_pd *real_pd, struct ibv_mr *real, const struct sh_m
 /* A region of the process' memory that has just been pinned. */
 static void mr_record_mapped(struct ibv_pd *pd, struct ibv_mr *real, struct sh_mr *request)
 {
-	request->mapped = request->dmabuf || request->alone
-				  ? 0
-				  : sh_mapped_identity(request->addr, request->length);
-	request->foreign = !request->dmabuf && !request->alone &&
-			   sh_mapped_elsewhere(request->addr, request->length);
+	request->mapped = 0;
+	request->foreign = false;
+	if (!request->dmabuf && !request->alone)
+		request->mapped = sh_mapped_told(request->addr, request->length, &request->foreign);
 	sh_mr_record(pd, real, request);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Is it noticed that other memory was mapped at an address? By the kernel's call, where it has that, and by the text. */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 #include "shiftlib/base/mapped.h"
@@ -141,6 +144,95 @@ static void memory_that_the_process_cannot_read_is_elsewhere(void **state)
 	assert_int_equal(errno, 0);
 }
 
+static bool told_elsewhere(const char *from, size_t length)
+{
+	bool elsewhere = false;
+
+	assert_int_equal(sh_mapped_told(from, length, &elsewhere),
+			 sh_mapped_identity(from, length));
+	return elsewhere;
+}
+
+/* Whatever the memory is, both questions have the answers that they have alone. */
+static void both_questions_are_answered_at_once(void **state)
+{
+	int file = file_of(LENGTH);
+
+	map_at(at, LENGTH, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_false(told_elsewhere(at, LENGTH));
+	assert_false(told_elsewhere(at + 1, 1));
+	assert_false(told_elsewhere(at, 0));
+	assert_int_equal(mprotect(at + LENGTH - PAGE, PAGE, PROT_NONE), 0);
+	assert_true(told_elsewhere(at, LENGTH));
+	assert_false(told_elsewhere(at, LENGTH - PAGE));
+	assert_int_equal(munmap(at, PAGE), 0);
+	assert_true(told_elsewhere(at, 2 * PAGE));
+	map_at(at, LENGTH, MAP_SHARED, file, 0);
+	assert_false(told_elsewhere(at, LENGTH));
+	assert_int_equal(mprotect(at, PAGE, PROT_NONE), 0);
+	assert_true(told_elsewhere(at, LENGTH));
+	close(file);
+}
+
+static int descriptors(bool below)
+{
+	struct rlimit limit;
+	int n = 0;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	for (int fd = 0; fd < (int)limit.rlim_cur + 64; fd++)
+		n += fcntl(fd, F_GETFD) >= 0 && ((rlim_t)fd < limit.rlim_cur) == below;
+	return n;
+}
+
+/* One may be kept, beyond the numbers that the program may have; a program may close it. */
+static void no_descriptor_of_the_program_is_taken(void **state)
+{
+	struct rlimit limit;
+	uint64_t identity;
+	int below, above;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = limit.rlim_cur < 256 ? limit.rlim_cur : 256;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	sh_mapped_forget();
+	below = descriptors(true);
+	above = descriptors(false);
+	map_at(at, LENGTH, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	identity = sh_mapped_identity(at, LENGTH);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(sh_mapped_identity(at, LENGTH), identity);
+	assert_int_equal(descriptors(true), below);
+	assert_in_range(descriptors(false) - above, 0, 1);
+	for (int fd = (int)limit.rlim_cur; fd < (int)limit.rlim_cur + 64; fd++)
+		close(fd);
+	assert_int_equal(sh_mapped_identity(at, LENGTH), identity);
+	assert_int_equal(descriptors(true), below);
+}
+
+/* The child's memory counts in the child, whatever the parent has kept open. */
+static void a_child_has_memory_of_its_own(void **state)
+{
+	int file = file_of(LENGTH), status;
+	uint64_t before;
+	pid_t child;
+
+	map_at(at, LENGTH, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	before = sh_mapped_identity(at, LENGTH);
+	child = fork();
+	if (!child) {
+		sh_mapped_forget();
+		if (mmap(at, LENGTH, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_SHARED, file, 0) != at)
+			_exit(2);
+		memset(at, 1, LENGTH);
+		_exit(sh_mapped_identity(at, LENGTH) == before);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(sh_mapped_identity(at, LENGTH), before);
+	close(file);
+}
+
 static int setup(void **state)
 {
 	at = mmap(NULL, LENGTH + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -156,6 +248,9 @@ int main(void)
 		cmocka_unit_test_setup(rights_and_neighbours_do_not_count, setup),
 		cmocka_unit_test_setup(nothing_is_known_of_no_memory, setup),
 		cmocka_unit_test_setup(memory_that_the_process_cannot_read_is_elsewhere, setup),
+		cmocka_unit_test_setup(both_questions_are_answered_at_once, setup),
+		cmocka_unit_test_setup(no_descriptor_of_the_program_is_taken, setup),
+		cmocka_unit_test_setup(a_child_has_memory_of_its_own, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
