@@ -191,10 +191,11 @@ static struct mapped_answer mapped_asked(int maps, const void *addr, size_t leng
 
 /*
  * The descriptor of /proc/self/maps, which each registration asks: to open it takes longer than
- * to ask. MAPS_CLOSED: not tried yet; MAPS_NOT_KEPT: it would take a number of the program's.
+ * to ask. MAPS_CLOSED: not tried yet; MAPS_NOT_KEPT: the program may miss its number.
  */
 #define MAPS_CLOSED   (-1)
 #define MAPS_NOT_KEPT (-2)
+#define MAPS_MANY     8192 /* descriptors that a program may have, of which it misses none */
 
 static _Atomic int maps_kept = MAPS_CLOSED;
 
@@ -206,14 +207,16 @@ void sh_mapped_forget(void)
 		close(fd);
 }
 
-static bool maps_is_aside(int fd)
+/* True if the program does not miss the number: it may not have it, or has very many. */
+static bool maps_may_keep(int fd)
 {
 	struct rlimit limit;
 
-	return !getrlimit(RLIMIT_NOFILE, &limit) && (rlim_t)fd >= limit.rlim_cur;
+	return !getrlimit(RLIMIT_NOFILE, &limit) &&
+	       ((rlim_t)fd >= limit.rlim_cur || limit.rlim_cur >= MAPS_MANY);
 }
 
-/* Keeps the descriptor for the next ones, if it can be moved out of the program's numbers. */
+/* Keeps the descriptor for the next ones, out of the program's numbers where these are few. */
 static void maps_keep(int fd)
 {
 	int none = MAPS_CLOSED;
@@ -223,7 +226,7 @@ static void maps_keep(int fd)
 		return;
 	}
 	sh_aside_one(&fd);
-	if (!maps_is_aside(fd)) {
+	if (!maps_may_keep(fd)) {
 		atomic_compare_exchange_strong(&maps_kept, &none, MAPS_NOT_KEPT);
 		close(fd);
 	} else if (!atomic_compare_exchange_strong(&maps_kept, &none, fd)) {
