@@ -202,6 +202,7 @@ static void memory_mr_made(const struct memory_job *task) SH_LOCKED
 	if (sh_keymap_put(&mr->pd->ctx->lkeys[task->path], mr->mr->lkey, task->made_mr->lkey))
 		sh_pd_lose_path(mr->pd, task->path);
 	sh_replica_key_add(mr, task->path);
+	sh_young_told(mr->mr->rkey);
 	sh_srq_keys_came(mr->pd->ctx);
 }
 

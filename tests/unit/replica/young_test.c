@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* When a region gets its shadows: on the nearest backup at once, on the others
- * when it is not young any more, or a connection moves. */
+/* When a region gets its shadows: on the nearest backup when it is not fresh any more, or at once where peers
+ * have not heard of its key lately; on the others when it is not young any more, or a connection moves. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "shiftlib/loop/loop.h"
@@ -19,14 +20,16 @@ enum { NEAREST = 1, FAR = 2, SOME = 40, ROUNDS = 3000 };
 static struct sh_mr *mrs[SOME];
 static uint8_t memory[4096];
 
-/* As the verb does, lock held. */
-static struct sh_mr *add(struct sh_pd *pd)
+/* As the verb does, lock held. rkey 0: a new one. */
+static struct sh_mr *add_with(struct sh_pd *pd, unsigned int access, uint32_t rkey)
 {
 	struct sh_mr *mr = calloc(1, sizeof(*mr));
 	uint8_t path;
 
 	assert_non_null(mr);
 	mr->mr = &rig_mr_new(0)->mr;
+	mr->mr->rkey = rkey ? rkey : mr->mr->rkey;
+	mr->access = access;
 	mr->pd = pd;
 	mr->plain = true;
 	mr->addr = memory;
@@ -36,6 +39,11 @@ static struct sh_mr *add(struct sh_pd *pd)
 	list_add_tail(&pd->mrs, &mr->link);
 	sh_young_add(mr);
 	return mr;
+}
+
+static struct sh_mr *add(struct sh_pd *pd)
+{
+	return add_with(pd, IBV_ACCESS_REMOTE_WRITE, 0);
 }
 
 /* Lock held, given up meanwhile: no job is at it, and none will be. */
@@ -97,6 +105,63 @@ static void the_nearest_at_once_the_others_later(void **state)
 	sh_unlock();
 }
 
+/* Nobody else names its key. */
+static void a_fresh_one_of_this_end_is_nowhere(void **state)
+{
+	struct sh_mr *mr;
+
+	(void)state;
+	sh_lock();
+	mr = add_with(&rig_pds[0], IBV_ACCESS_LOCAL_WRITE, 0);
+	settle(&rig_pds[0]);
+	assert_true(!has(mr, NEAREST) && !has(mr, FAR) && sh_young_is(mr));
+	grow_old();
+	settle(&rig_pds[0]);
+	assert_true(has(mr, NEAREST) && !has(mr, FAR) && sh_young_is(mr));
+	grow_old();
+	settle(&rig_pds[0]);
+	assert_true(has(mr, FAR) && has(mr, FAR + 1) && !sh_young_is(mr));
+	take_away(mr);
+	take_away(add_with(&rig_pds[0], IBV_ACCESS_LOCAL_WRITE, 0));
+	settle(&rig_pds[0]);
+	assert_int_equal(sh_young_module.next_timer(), 0);
+	assert_int_equal(atomic_load(&rig_made[NEAREST]), 1);
+	sh_unlock();
+}
+
+/* The driver gives a key again: peers have heard of it, as long as they have heard of it lately. */
+static void a_key_that_peers_know_may_wait(void **state)
+{
+	struct sh_mr *mr = NULL;
+	uint32_t i, rkey;
+
+	(void)state;
+	sh_lock();
+	mr = add(&rig_pds[0]);
+	rkey = mr->mr->rkey;
+	settle(&rig_pds[0]);
+	assert_true(has(mr, NEAREST));
+	for (i = 0; i < 100; i++) {
+		take_away(mr);
+		mr = add_with(&rig_pds[0], IBV_ACCESS_REMOTE_WRITE, rkey);
+		settle(&rig_pds[0]);
+		assert_false(has(mr, NEAREST));
+	}
+	take_away(mr);
+	mr = add_with(&rig_pds[0], IBV_ACCESS_REMOTE_WRITE, rkey + 1);
+	settle(&rig_pds[0]);
+	assert_true(has(mr, NEAREST));
+	take_away(mr);
+	sh_unlock();
+	usleep(600000);
+	sh_lock();
+	mr = add_with(&rig_pds[0], IBV_ACCESS_REMOTE_WRITE, rkey);
+	settle(&rig_pds[0]);
+	assert_true(has(mr, NEAREST));
+	take_away(mr);
+	sh_unlock();
+}
+
 static void who_goes_young_was_never_there(void **state)
 {
 	(void)state;
@@ -110,11 +175,12 @@ static void who_goes_young_was_never_there(void **state)
 
 static void all_at_once_for_a_move(void **state)
 {
-	struct sh_mr *before, *meanwhile;
+	struct sh_mr *before, *fresh, *meanwhile;
 
 	(void)state;
 	sh_lock();
 	before = add(&rig_pds[0]);
+	fresh = add_with(&rig_pds[1], IBV_ACCESS_LOCAL_WRITE, 0);
 	rig_ctx.moving++;
 	sh_young_move(&rig_ctx);
 	meanwhile = add(&rig_pds[1]);
@@ -122,6 +188,8 @@ static void all_at_once_for_a_move(void **state)
 	settle(&rig_pds[1]);
 	assert_true(has(before, FAR) && has(before, FAR + 1));
 	assert_true(has(meanwhile, FAR) && has(meanwhile, FAR + 1));
+	assert_true(has(fresh, NEAREST) && has(fresh, FAR) && has(fresh, FAR + 1));
+	take_away(fresh);
 	take_away(before);
 	take_away(meanwhile);
 	sh_unlock();
@@ -169,7 +237,11 @@ static void at_random(void **state)
 
 		if (mrs[at])
 			take_away(mrs[at]);
-		mrs[at] = random_below(&random, 3) ? add(&rig_pds[at % RIG_PDS]) : NULL;
+		mrs[at] = NULL;
+		if (random_below(&random, 3))
+			mrs[at] = add_with(&rig_pds[at % RIG_PDS],
+					   random_below(&random, 2) ? IBV_ACCESS_REMOTE_READ : 0,
+					   0x100 * random_below(&random, 64));
 		if (!random_below(&random, 16))
 			grow_old();
 		if (random_below(&random, 64))
@@ -202,6 +274,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_RIG(the_nearest_at_once_the_others_later),
+		IN_RIG(a_fresh_one_of_this_end_is_nowhere),
+		IN_RIG(a_key_that_peers_know_may_wait),
 		IN_RIG(who_goes_young_was_never_there),
 		IN_RIG(all_at_once_for_a_move),
 		IN_RIG(at_once_where_connections_are),
