@@ -252,8 +252,8 @@ static void drop_hold(struct drop_job *task) SH_LOCKED
 	if (task->qp)
 		sh_job_begin(&task->qp->busy);
 	sh_job_begin(&task->pd->busy);
-	sh_job_begin(&task->scq->busy);
-	sh_job_begin(&task->rcq->busy);
+	sh_cq_hold(task->scq);
+	sh_cq_hold(task->rcq);
 }
 
 static void drop_release(struct drop_job *task) SH_LOCKED
@@ -261,8 +261,8 @@ static void drop_release(struct drop_job *task) SH_LOCKED
 	if (task->qp)
 		sh_job_end(&task->qp->busy);
 	sh_job_end(&task->pd->busy);
-	sh_job_end(&task->scq->busy);
-	sh_job_end(&task->rcq->busy);
+	sh_cq_let_go(task->scq);
+	sh_cq_let_go(task->rcq);
 }
 
 static void drop_done(struct sh_job *job)

@@ -198,7 +198,6 @@ int sh_cq_drive(struct sh_cq *cq)
 
 /* ---- destruction ---------------------------------------------------------------------------- */
 
-/* QPs are bound to it, as the device would say too. */
 static bool cq_bound(const struct sh_cq *cq)
 {
 	return cq->qps || (cq->sp && cq->foreign_qps);
@@ -207,17 +206,23 @@ static bool cq_bound(const struct sh_cq *cq)
 /* The parts of a CQ that are destroyed after the application's debts are paid. */
 struct cq_remains {
 	struct sh_shadow_cq *shadow[SC_MAX_PATHS];
+	bool late; /* nobody waits for them; carriers may hold them still */
 };
 
-/* Takes the CQ away from the engine. No carrier is left, so nobody else holds its shadows. */
+/* Takes the CQ away from the engine. No carrier is left there. */
 static int cq_detach(struct sh_cq *cq, struct cq_remains *remains) SH_DROPS
 {
 	uint8_t path;
 
 	*remains = (struct cq_remains){ 0 };
 	sh_wait_idle(&cq->busy);
+	while (!sh_cq_may_end_late(cq) && (cq->busy.jobs || cq->dropping.jobs)) {
+		sh_wait_idle(&cq->dropping);
+		sh_wait_idle(&cq->busy);
+	}
 	if (cq_bound(cq))
 		return EBUSY;
+	remains->late = sh_cq_may_end_late(cq);
 	for (path = 0; path < SC_MAX_PATHS; path++) {
 		if (!cq->shadow[path])
 			continue;
@@ -369,7 +374,24 @@ static int cq_pay(void *object)
 	return cq_free(cq);
 }
 
-/* It is quiesced. */
+/* Its shadows follow, and nobody waits for them. It is quiesced. */
+static int cq_destroy_late(struct sh_cq *cq, const struct cq_remains *remains)
+{
+	int ret = cq_destroy_own(cq);
+
+	sh_lock();
+	if (ret) {
+		sh_cq_shadows_put(cq, remains->shadow);
+	} else {
+		list_del(&cq->link);
+		sh_cq_end_late(cq, remains->shadow);
+	}
+	sh_unlock();
+	if (ret)
+		sh_cq_events_resume(&cq->events);
+	return ret ? cq_stays(cq, ret) : 0;
+}
+
 static int cq_destroy_parts(struct cq_end *end, struct cq_remains *remains)
 {
 	struct sh_cq *cq = end->cq;
@@ -402,6 +424,10 @@ static int cq_destroy_known(struct sh_cq *cq)
 	struct cq_remains remains;
 	int ret = end ? cq_quiesce(cq, &remains) : ENOMEM;
 
+	if (!ret && remains.late) {
+		free(end);
+		return cq_destroy_late(cq, &remains);
+	}
 	if (!ret) {
 		end->cq = cq;
 		return cq_destroy_parts(end, &remains);
@@ -440,14 +466,17 @@ int shift_destroy_cq(struct ibv_cq *real)
 {
 	struct sh_ctx *ctx;
 	struct sh_cq *cq;
-	bool later;
+	bool later, late;
 	int ret = 0;
 
 	sh_lock();
 	ctx = sh_ctx_find(real->context);
-	later = sh_debts_kept(ctx);
+	cq = sh_table_get(&sh_objects.by_cq, real);
+	late = cq && sh_cq_may_end_late(cq);
+	later = late ? sh_debts_kept_by(ctx, NULL, 0) : sh_debts_kept(ctx);
 	cq = later ? NULL : sh_table_get(&sh_objects.by_cq, real);
-	later = later || (cq && !sh_debt_idle(ctx, &cq->busy));
+	later = later || (cq && (!sh_debt_idle(ctx, &cq->busy) ||
+				 (!late && !sh_debt_idle(ctx, &cq->dropping))));
 	if (later)
 		ret = cq_destroy_later(ctx, real);
 	sh_unlock();
@@ -467,9 +496,7 @@ void sh_cq_forget(struct sh_cq *cq)
 	cq->foreign_qps = 0;
 	if (cq_detach(cq, &remains))
 		return;
-	sh_unlock();
-	cq_destroy_remains(cq, &remains);
-	sh_lock();
+	sh_cq_shadows_put(cq, remains.shadow);
 }
 
 /* ---- resize --------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/replica/cq.h"
+#include "shiftlib/replica/late.h"
 
 static int cq_shadow_size(const struct sh_cq *cq, const struct sh_nic *nic)
 {
@@ -108,12 +109,106 @@ void sh_cq_shadow_put(struct sh_cq *cq, struct sh_shadow_cq *shadow)
 {
 	if (!shadow || --shadow->refs)
 		return;
+	cq->displaced -= shadow->displaced;
 	sh_job_begin(&cq->busy);
 	sh_unlock();
 	sh_cq_shadow_cut(cq, shadow);
 	sh_cq_shadow_destroy(cq, shadow);
 	sh_lock();
 	sh_job_end(&cq->busy);
+}
+
+void sh_cq_shadows_put(struct sh_cq *cq, struct sh_shadow_cq *const shadow[SC_MAX_PATHS])
+{
+	uint8_t path;
+
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		sh_cq_shadow_put(cq, shadow[path]);
+}
+
+/* ---- the end behind the application's back --------------------------------------------------- */
+
+void sh_cq_hold(struct sh_cq *cq)
+{
+	sh_job_begin(&cq->dropping);
+}
+
+void sh_cq_let_go(struct sh_cq *cq)
+{
+	sh_job_end(&cq->dropping);
+	if (!cq->ended || cq->dropping.jobs)
+		return;
+	free(cq);
+	sh_late_end_other();
+}
+
+bool sh_cq_may_end_late(const struct sh_cq *cq)
+{
+	return !cq->facade && !cq->displaced;
+}
+
+struct shadow_job {
+	struct sh_job job;
+	struct sh_cq *cq;
+	struct sh_shadow_cq *shadow;
+};
+
+static void shadow_end_run(struct sh_job *job)
+{
+	struct shadow_job *task = (struct shadow_job *)job;
+
+	sh.real->thread_inside();
+	sh_cq_shadow_destroy(task->cq, task->shadow);
+}
+
+static void shadow_end_done(struct sh_job *job)
+{
+	sh_lock();
+	sh_cq_let_go(((struct shadow_job *)job)->cq);
+	sh_unlock();
+	free(job);
+}
+
+static bool shadow_end_submit(struct sh_cq *cq, struct sh_shadow_cq *shadow) SH_LOCKED
+{
+	struct shadow_job *task = malloc(sizeof(*task));
+
+	if (!task)
+		return false;
+	*task = (struct shadow_job){
+		.job = { .fn = shadow_end_run, .done = shadow_end_done, .patient = true },
+		.cq = cq,
+		.shadow = shadow
+	};
+	sh_cq_hold(cq);
+	if (!sh_worker_submit(shadow->nic->worker, &task->job))
+		return true;
+	sh_cq_let_go(cq);
+	free(task);
+	return false;
+}
+
+/* A carrier that holds the shadow still takes it along. */
+static void shadow_end_late(struct sh_cq *cq, struct sh_shadow_cq *shadow) SH_DROPS
+{
+	if (--shadow->refs || shadow_end_submit(cq, shadow))
+		return;
+	sh_unlock();
+	sh_cq_shadow_destroy(cq, shadow);
+	sh_lock();
+}
+
+void sh_cq_end_late(struct sh_cq *cq, struct sh_shadow_cq *const shadow[SC_MAX_PATHS])
+{
+	uint8_t path;
+
+	sh_late_begin_other();
+	sh_cq_hold(cq);
+	cq->ended = true;
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		if (shadow[path])
+			shadow_end_late(cq, shadow[path]);
+	sh_cq_let_go(cq);
 }
 
 struct sh_shadow_cq *sh_cq_shadow_get(struct sh_cq *cq, uint8_t path)
@@ -153,6 +248,10 @@ static void cq_shadow_replace(struct sh_cq *cq, uint8_t path, struct sh_shadow_c
 	struct sh_shadow_cq *before = cq->shadow[path];
 
 	cq->shadow[path] = shadow;
+	if (before && before->refs > 1) {
+		before->displaced = true;
+		cq->displaced++;
+	}
 	sh_cq_shadow_put(cq, before);
 }
 

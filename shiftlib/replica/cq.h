@@ -26,7 +26,8 @@ struct sh_shadow_cq {
 	bool holds;		 /* the incarnation */
 	/* True if it shows nothing any more; made anew for the next carrier. */
 	bool overrun;
-	bool refused; /* true if it could not be made larger */
+	bool refused;	/* true if it could not be made larger */
+	bool displaced; /* true if another one has its place, and carriers hold it still */
 };
 
 /* How the application had an extended CQ made. */
@@ -56,6 +57,9 @@ struct sh_cq {
 	uint32_t foreign_receives; /* queues of XRC, ... that have named it; they never go */
 	uint32_t guarded;	   /* connections on it that may move */
 	struct sh_busy resizing;
+	struct sh_busy dropping; /* carriers being destroyed, and shadows that end late */
+	uint32_t displaced;	 /* number of shadows that are displaced */
+	bool ended; /* true if the application has destroyed it: freed with the last of dropping */
 	struct sh_cq_room room;
 	struct sh_shadow_cq *shadow[SC_MAX_PATHS]; /* the present ones */
 };
@@ -77,6 +81,18 @@ struct sh_shadow_cq *sh_cq_shadow_find(const struct sh_cq *cq, const struct ibv_
  */
 void sh_cq_shadow_cut(struct sh_cq *cq, struct sh_shadow_cq *shadow);
 void sh_cq_shadow_destroy(struct sh_cq *cq, struct sh_shadow_cq *shadow);
+/* Gives cut shadows back, which have no place any more. */
+void sh_cq_shadows_put(struct sh_cq *cq, struct sh_shadow_cq *const shadow[SC_MAX_PATHS]) SH_DROPS;
+/* Hold the CQ for something that is being destroyed on a NIC of SHIFT's. */
+void sh_cq_hold(struct sh_cq *cq) SH_LOCKED;
+void sh_cq_let_go(struct sh_cq *cq) SH_LOCKED;
+/*
+ * True if the application need not wait for the shadows of a CQ that it destroys: nothing of its
+ * own is behind them. A channel's readers may have events of them.
+ */
+bool sh_cq_may_end_late(const struct sh_cq *cq) SH_LOCKED;
+/* Ends a CQ whose real one is gone, and the cut shadows given, on the workers of their NICs. */
+void sh_cq_end_late(struct sh_cq *cq, struct sh_shadow_cq *const shadow[SC_MAX_PATHS]) SH_DROPS;
 
 /* cq_resize.c */
 /*

@@ -244,6 +244,24 @@ bool sh_late_hurry(void)
 	return late.left != late.gone;
 }
 
+void sh_late_begin_other(void)
+{
+	late.left++;
+	sh_job_begin(&sh_objects.deregs);
+}
+
+void sh_late_end_other(void)
+{
+	bool missed = late.missed;
+
+	late.gone++;
+	sh_job_end(&sh_objects.deregs);
+	pthread_cond_broadcast(&sh.idle); /* who finds no room waits for the count */
+	late.missed = false;
+	if (missed && !sh.stopping)
+		sh_replica_want_again();
+}
+
 bool sh_late_missed(int error)
 {
 	if (late.left == late.gone || (error != ENOMEM && error != ENOSPC && error != EAGAIN))

@@ -39,6 +39,9 @@ bool sh_late_hurry(void) SH_LOCKED;
  * they are gone. False: it is not for that.
  */
 bool sh_late_missed(int error) SH_LOCKED;
+/* Count something else that goes behind the application's back, and takes room until then. */
+void sh_late_begin_other(void) SH_LOCKED;
+void sh_late_end_other(void) SH_LOCKED;
 /* Return how many were left so far, and how many of these are gone. */
 uint64_t sh_late_left(void) SH_LOCKED;
 uint64_t sh_late_gone(void) SH_LOCKED;
