@@ -190,6 +190,9 @@ class DriverLane(Lane):
         """What this kernel says otherwise than the one of rows.json."""
         with open(simnic_side.ROWS, encoding="utf-8") as f:
             recorded = json.load(f)
+        if name not in recorded["rows"]:
+            self.say(f"        {name}: rows.json has no such row to compare with")
+            return
         for line in belief.differences(recorded["rows"][name], row):
             self.say(f"        {name}: " + line.replace("kernel ", f"{recorded['kernel'].split('_')[1]} ", 1)
                      .replace(", simnic ", ", this one "))
