@@ -6,12 +6,7 @@
 #define SPAN_NS	   10000000000ull /* routes and clocks change: older delays are forgotten */
 #define TARGET_MIN 500000ull	  /* ns; what hosts add to a delay is no queue */
 #define TARGET_MAX 10000000ull
-/*
- * The longest queue fades to a third in so many rounds, and in so many more for each packet of the
- * window: TCP, whose window grows by a packet in a round, fills the queue no sooner.
- */
-#define FADES	   1000.0
-#define FADES_EACH 2.0
+#define FORGET	   0.999 /* part of the longest queue that is left after a round */
 #define MUCH_LOST  0.05
 #define LATELY	   0.75	 /* part of older rounds' packets that still counts after a round */
 #define GROWTH	   0.125 /* Compound TCP's alpha; the exponent is 3/4 */
@@ -19,6 +14,7 @@
 #define FALLEN	   0.75
 #define SHRINK_MIN 0.5
 #define SHRINK_MAX 0.8
+#define FALL_MAX   0.95
 
 enum { FIRST_PACKETS = 32, LEAST_PACKETS = 2, SILENT_ROUNDS = 3, TARGET_PART = 8, MANY = 4 };
 enum { BURSTS = 64 /* in a window */, LEAST_BURST = 2, MOST_BURST = 1024 };
@@ -158,12 +154,13 @@ static bool is_congested(const struct sdr_rate *r, double queue)
 	return queue > (stands > little ? stands : little) || is_much_lost(r);
 }
 
-static void shrink(struct sdr_rate *r, double queue)
+/* Shrinks by what stood in the queue, to so much of the window at most. */
+static void shrink(struct sdr_rate *r, double queue, double most)
 {
 	double part = (double)r->rtt_ns / ((double)r->rtt_ns + queue);
 	double to;
 
-	part = part < SHRINK_MIN ? SHRINK_MIN : part > SHRINK_MAX ? SHRINK_MAX : part;
+	part = part < SHRINK_MIN ? SHRINK_MIN : part > most ? most : part;
 	to = window(r) * part;
 	r->slow *= part;
 	set_window(r, to);
@@ -189,13 +186,6 @@ static void grow(struct sdr_rate *r, double queue)
 	if (r->fast < 0)
 		r->fast = 0;
 	r->slow += r->packet;
-}
-
-static void note_queue(struct sdr_rate *r)
-{
-	r->most_queue *= 1 - 1 / (FADES + FADES_EACH * window(r) / r->packet);
-	if ((double)r->queue_ns > r->most_queue)
-		r->most_queue = (double)r->queue_ns;
 }
 
 /* Rounds that told nothing were sent in as well: a host that looks seldom would never grow. */
@@ -227,9 +217,9 @@ static void adapt(struct sdr_rate *r, double queue)
 	if (r->starts && (queue > target(r) / 2 || is_congested(r, queue)))
 		end_start(r);
 	else if (is_congested(r, queue))
-		shrink(r, queue);
+		shrink(r, queue, SHRINK_MAX);
 	else if (has_fallen(r, queue))
-		shrink(r, r->peak - queue);
+		shrink(r, r->peak - queue, FALL_MAX);
 	else if (is_used(r) && r->starts)
 		r->slow *= 2;
 	else if (is_used(r))
@@ -255,7 +245,9 @@ void sdr_rate_tick(struct sdr_rate *r, uint64_t now)
 	r->rounds++;
 	if (r->samples) {
 		r->queue_ns = above > 0 ? (uint64_t)above * 1000 : 0;
-		note_queue(r);
+		r->most_queue *= FORGET;
+		if ((double)r->queue_ns > r->most_queue)
+			r->most_queue = (double)r->queue_ns;
 		adapt(r, (double)r->queue_ns);
 		r->sent = r->lost = r->few = r->rounds = 0;
 	}

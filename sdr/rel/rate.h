@@ -12,7 +12,8 @@
  * stands, as in TCP Veno (Fu, Liew, IEEE JSAC 21(2), 2003), or if more than 5 % are lost. The
  * window shrinks by what stands in the queue, as in H-TCP (Leith, Shorten, PFLDnet 2004), but by a
  * fifth at least and a half at most. Packets at even distances find room where TCP's pairs of them
- * do not, so TCP alone would lose: a long queue that falls counts as a loss of this sender's, too.
+ * do not, so TCP alone would lose: a long queue that falls counts as a loss of this sender's, too,
+ * but as one of what has fallen alone. It may have fallen as this sender's own fast part gave way.
  */
 #ifndef SDR_REL_RATE_H
 #define SDR_REL_RATE_H
