@@ -34,7 +34,8 @@ def value(program, column):
 
 
 def measure(build, name, n):
-    argv, _, column = CASES[name]
+    argv, unit, column = CASES[name]
+    n *= 20 if unit == RATE[0] else 1       # else a rate is that of 25 ms, and of who had the processor in them
     with Lab(build) as lab:
         argv = argv + ["-d", "mlx5_0", "-x", "0", "-F", "-n", str(n), *CALM, "-p", str(free_port())]
         _, client = lab.pair(argv, argv + ["127.0.0.1"], timeout=120)
@@ -46,17 +47,20 @@ def main():
     p.add_argument("--build", default="build")
     p.add_argument("--before", metavar="DIR", help="another build, to be compared with")
     p.add_argument("--out", default="out")
+    p.add_argument("--only", default="", help="cases whose name matches this expression")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--messages", type=int, default=5000)
     args = p.parse_args()
     builds = {"now": args.build, **({"before": args.before} if args.before else {})}
-    found = {name: {which: [] for which in builds} for name in CASES}
+    cases = [name for name in CASES if re.search(args.only, name)]
+    found = {name: {which: [] for which in builds} for name in cases}
     for r in range(args.rounds):
         order = list(builds) if r % 2 == 0 else list(reversed(builds))
-        for name in CASES:
+        for name in cases:
             for which in order:
                 found[name][which].append(measure(builds[which], name, args.messages))
-    for name, (_, unit, _) in CASES.items():
+    for name in cases:
+        unit = CASES[name][1]
         print(f"{name:20} " + "; ".join(
             f"{which} {statistics.median(all_):.4g} {unit} ({min(all_):.4g} to {max(all_):.4g})"
             for which, all_ in found[name].items()))
