@@ -25,7 +25,7 @@ ENTER       := ./scripts/arm64.sh $(B)
 endif
 
 .PHONY: all help deps build quick demo test san-address san-thread test-clang format check-format fuzz \
-	proof proof-long model-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long again-long soak cases situations alerts crossed gray-long \
+	proof proof-long model-long sim-long sim-detect psn-long diff-long diff-mutants verify-long verify-scripts atomics-long again-long soak cases situations alerts crossed gray-long \
 	valgrind programs \
 	pyverbs ucx-gtest fabtests rust-tests bench bench-simnic bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-regions bench-memory bench-idle bench-kv \
 	bench-detect bench-push bench-scale bench-cluster bench-programs bench-test \
@@ -51,6 +51,7 @@ help:
 	@echo "  make proof-long       1,000,000 schedules of the simulation held to the proof"
 	@echo "  make model-long       the model of the protocol by spin: all configurations"
 	@echo "  make sim-long         simulation, 1,000,000 schedules from a fresh seed"
+	@echo "  make sim-detect       detection time against false moves, for several times of silence (4 minutes)"
 	@echo "  make psn-long         simnic: rq_psn against memory, 10,000 faults from a fresh seed"
 	@echo "  make diff-long        ring engine against libmlx5, 10,000,000 cases"
 	@echo "  make diff-mutants     each store and barrier of the doorbells left out: must be noticed"
@@ -154,6 +155,9 @@ proof-long: build
 # Needs no build.
 model-long:
 	@python3 tests/model/run_model.py --jobs $(JOBS)
+
+sim-detect: build
+	@$(B)/out/bin/detect_sim --table
 
 sim-long: build
 	@$(B)/out/bin/failover_sim --seeds 1000000

@@ -34,7 +34,7 @@
 #include "shiftlib/conn/told/incident.h"
 #include "shiftlib/conn/told/stats.h"
 #include "shiftlib/conn/turn.h"
-#include "shiftlib/conn/watch/asleep.h"
+#include "shiftlib/conn/asleep.h"
 #include "shiftlib/conn/watch/degraded.h"
 #include "shiftlib/conn/watch/blame.h"
 #include "shiftlib/conn/watch/detector.h"

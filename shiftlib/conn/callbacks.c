@@ -12,7 +12,7 @@
 #include "shiftlib/conn/mailbox.h"
 #include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/conn/watch/asleep.h"
+#include "shiftlib/conn/asleep.h"
 #include "shiftlib/facade/comp_channel.h"
 #include "shiftlib/news.h"
 #include "shiftlib/peer/peer.h"

@@ -13,7 +13,7 @@ from shiftlab.lab import Shift, cases_main, free_port, wait_for
 from shiftlab.perftest import SOON, Failed
 
 QPS = 3
-LOOK_S = 2.5            # in which each NIC is looked at
+LOOK_S = 4.5            # in which each NIC is looked at
 HOSTS = ("h0", "h1")
 GIVEN_UP = "SHIFT has nothing open there any more"
 

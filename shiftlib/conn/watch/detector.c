@@ -15,7 +15,7 @@
 #include "shiftlib/conn/part.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/conn/watch/asleep.h"
+#include "shiftlib/conn/asleep.h"
 #include "shiftlib/conn/watch/blame.h"
 #include "shiftlib/conn/watch/detector.h"
 #include "shiftlib/conn/watch/gray.h"

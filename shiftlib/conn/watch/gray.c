@@ -12,7 +12,7 @@
 #include "shiftlib/base/util.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/conn/watch/asleep.h"
+#include "shiftlib/conn/asleep.h"
 #include "shiftlib/conn/watch/gray.h"
 #include "shiftlib/conn/watch/judged.h"
 #include "shiftlib/conn/watch/slow.h"

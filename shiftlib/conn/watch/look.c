@@ -10,7 +10,7 @@
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/part.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/conn/watch/asleep.h"
+#include "shiftlib/conn/asleep.h"
 #include "shiftlib/conn/watch/look.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/replica/context.h"

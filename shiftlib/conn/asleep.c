@@ -2,7 +2,7 @@
 #include <stdatomic.h>
 #include "shiftlib/base/util.h"
 #include "shiftlib/conn/conns.h"
-#include "shiftlib/conn/watch/asleep.h"
+#include "shiftlib/conn/asleep.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/peer/heartbeat.h"
 

@@ -3,8 +3,8 @@
  * The sleep of the looks. While no connection that may move has sends outstanding, nothing has to be
  * looked for often; engines tell of the next post (sp_qp_tell), which ends the sleep at once.
  */
-#ifndef SHIFTLIB_CONN_WATCH_ASLEEP_H
-#define SHIFTLIB_CONN_WATCH_ASLEEP_H
+#ifndef SHIFTLIB_CONN_ASLEEP_H
+#define SHIFTLIB_CONN_ASLEEP_H
 
 #include <stdbool.h>
 #include <stdint.h>
