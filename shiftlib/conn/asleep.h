@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The sleep of the looks. While no connection that may move has sends outstanding, nothing has to be
- * looked for often; engines tell of the next post (sp_qp_tell), which ends the sleep at once.
+ * The sleep of the looks. While no connection that may move has sends outstanding, nothing has to
+ * be looked for often; engines tell of the next post (sp_qp_tell), which ends the sleep at once.
  */
 #ifndef SHIFTLIB_CONN_ASLEEP_H
 #define SHIFTLIB_CONN_ASLEEP_H

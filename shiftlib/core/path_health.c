@@ -240,7 +240,10 @@ static uint64_t path_beat(const struct sh_path_health *path)
 	return path->missed || path->hurried ? beat / SECOND_PART : beat;
 }
 
-/* Returns the time from a look that spared a ping to the next ping: work that stops is followed at once. */
+/*
+ * Returns the time from a look that spared a ping to the next ping. Work that stops is followed at
+ * once.
+ */
 static uint64_t path_after_work(const struct sh_path_health *path)
 {
 	bool soon = path->work == SH_PATH_WORKS || path->hurried;
