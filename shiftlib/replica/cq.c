@@ -188,7 +188,7 @@ static bool shadow_end_submit(struct sh_cq *cq, struct sh_shadow_cq *shadow) SH_
 	return false;
 }
 
-/* A carrier that holds the shadow still takes it along. */
+/* Ends a shadow; a carrier that holds the shadow still takes it along. */
 static void shadow_end_late(struct sh_cq *cq, struct sh_shadow_cq *shadow) SH_DROPS
 {
 	if (--shadow->refs || shadow_end_submit(cq, shadow))

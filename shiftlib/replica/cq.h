@@ -81,7 +81,7 @@ struct sh_shadow_cq *sh_cq_shadow_find(const struct sh_cq *cq, const struct ibv_
  */
 void sh_cq_shadow_cut(struct sh_cq *cq, struct sh_shadow_cq *shadow);
 void sh_cq_shadow_destroy(struct sh_cq *cq, struct sh_shadow_cq *shadow);
-/* Gives cut shadows back, which have no place any more. */
+/* Gives back cut shadows, which have no place any more. */
 void sh_cq_shadows_put(struct sh_cq *cq, struct sh_shadow_cq *const shadow[SC_MAX_PATHS]) SH_DROPS;
 /* Hold the CQ for something that is being destroyed on a NIC of SHIFT's. */
 void sh_cq_hold(struct sh_cq *cq) SH_LOCKED;

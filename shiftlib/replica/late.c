@@ -256,7 +256,7 @@ void sh_late_end_other(void)
 
 	late.gone++;
 	sh_job_end(&sh_objects.deregs);
-	pthread_cond_broadcast(&sh.idle); /* who finds no room waits for the count */
+	pthread_cond_broadcast(&sh.idle); /* callers that find no room wait for it */
 	late.missed = false;
 	if (missed && !sh.stopping)
 		sh_replica_want_again();

@@ -7,15 +7,15 @@
 #include "shiftlib/replica/young.h"
 
 #define YOUNG_NS (100 * SH_NS_PER_MS)
-#define FRESH_NS (10 * SH_NS_PER_MS)  /* as long as a fresh region has no shadow at all */
-#define TOLD_NS	 (500 * SH_NS_PER_MS) /* behind this time peers hear of a key again */
+#define FRESH_NS (10 * SH_NS_PER_MS)  /* time without any shadow */
+#define TOLD_NS	 (500 * SH_NS_PER_MS) /* time until peers hear of a key again */
 
 #define YOUNG_REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
-/* The oldest first. A region that is not fresh any more joins the young ones. */
+/* Lines of regions, the oldest first. Fresh regions join the young ones in their time. */
 static struct list_node youngs, freshes;
 
-/* Keys that peers have been told of lately, by their hash. */
+/* The table of keys that peers have been told of lately, by their hash. */
 static struct {
 	uint32_t rkey;
 	uint64_t at; /* 0: none was told */

@@ -21,9 +21,9 @@ struct sh_mr;
 void sh_young_add(struct sh_mr *mr) SH_LOCKED;
 void sh_young_forget(struct sh_mr *mr) SH_LOCKED;
 bool sh_young_is(const struct sh_mr *mr) SH_LOCKED;
-/* Peers are told of that key now. */
+/* Notes that peers are told of that key now. */
 void sh_young_told(uint32_t rkey) SH_LOCKED;
-/* A connection of the context begins a move. */
+/* Called when a connection of the context begins a move. */
 void sh_young_move(struct sh_ctx *ctx) SH_LOCKED;
 
 extern const struct sh_module sh_young_module;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* A completion queue that the program has destroyed: its shadows go behind its back, and with the last carrier. */
+/*
+ * A completion queue that the program has destroyed: its shadows go behind the program's back, the
+ * last one with the last carrier.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,7 +78,7 @@ static void nobody_waits_for_a_busy_nic(void **state)
 		sh_wait_some(SH_NS_PER_MS);
 	sh_wait_some(5 * SH_NS_PER_MS);
 	assert_int_equal(atomic_load(&destroyed), 1);
-	assert_true(sh_late_hurry()); /* who finds no room waits for it */
+	assert_true(sh_late_hurry()); /* callers that find no room wait */
 	sh_unlock();
 	rig_worker_let_go(ONE);
 	sh_lock();
@@ -86,7 +89,7 @@ static void nobody_waits_for_a_busy_nic(void **state)
 	assert_int_equal(rig_ctx.path[TWO]->holds, 1);
 }
 
-/* As the job that destroys a carrier's queue pair. */
+/* The test does what the job does that destroys a carrier. */
 static void a_carrier_takes_its_shadow_along(void **state)
 {
 	struct sh_shadow_cq *shadow[SC_MAX_PATHS] = { 0 };

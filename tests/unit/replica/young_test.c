@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* When a region gets its shadows: on the nearest backup when it is not fresh any more, or at once where peers
- * have not heard of its key lately; on the others when it is not young any more, or a connection moves. */
+/*
+ * When a region gets its shadows: on the nearest backup when it is not fresh any more, or at once
+ * where peers have not heard of its key lately; on the others when it is not young any more, or a
+ * connection moves.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
