@@ -131,7 +131,7 @@ static void test_idle_is_asked_now_and_then(void **state)
 	assert_int_equal(sh_path_next(&path, 3601 * S), 0);
 }
 
-/* Two ends with three paths each, which were made at other times: they wake together, no oftener. */
+/* Two ends, three paths each, made at other times: they wake together, no oftener. */
 static void test_pings_without_work_go_together(void **state)
 {
 	struct sh_path_health path[2][3];

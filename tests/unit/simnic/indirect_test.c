@@ -579,7 +579,7 @@ static void put_interleaved(uint32_t repeat)
 	mlx5dv_wr_mr_interleaved(mlx5dv_qp_ex_from_ibv_qp_ex(ex), key, WRITES, repeat, 2, parts);
 }
 
-/* A list of two parts three times, each time a stride further on; then a plain list by the same key. */
+/* A list repeats two parts three times, a stride apart; then the key names a plain list. */
 static void parts_are_repeated_with_gaps(void **state)
 {
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(changer);

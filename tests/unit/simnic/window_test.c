@@ -309,7 +309,7 @@ static void send_ends_the_window_of_its_receiver(void **state)
 	assert_int_equal(ibv_dealloc_mw(own), 0);
 }
 
-/* The key of a region, and one that names nothing: the receive fails, and so does the connection. */
+/* A region's key and one of nothing: the receive fails, and so does the connection. */
 static void send_ends_no_region(void **state)
 {
 	struct ibv_wc wc = { 0 };
