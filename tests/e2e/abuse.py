@@ -470,7 +470,7 @@ def regions(lab, args):
 
 def squeeze(lab, args):
     """Threads register what just fits, while shadows of it come and go; then all is as before."""
-    pair = yield Pair(lab, args, "squeeze", memlock_mb=10, yield_ms=500)
+    pair = yield Pair(lab, args, "squeeze", memlock_mb=9, yield_ms=500)
     pair.said("CONNECTED")
     pair.protected()
     pair.say("go")

@@ -29,6 +29,12 @@ static uint64_t hangs_since(uint64_t since, uint64_t now) SH_LOCKED
 	return since ? now - sh_starved_had_ns(since, now) : 0;
 }
 
+/* A NIC that was given up may count as open still, and has no control queue pair. */
+static uint64_t hangs_unsent_since(const struct sh_nic *nic) SH_LOCKED
+{
+	return nic->control ? sh_control_waiting_since(nic->control) : 0;
+}
+
 /* A command of it that takes so long is looked into, whichever connection it is of. */
 static bool hangs_slow(const struct sh_nic *nic, uint64_t now)
 {
@@ -93,7 +99,7 @@ static void hangs_nic(struct sh_nic *nic) SH_LOCKED
 
 	if (nic->state != SH_NIC_OPEN || nic->fatal || nic->sick)
 		return;
-	waiting = hangs_since(sh_control_waiting_since(nic->control), now);
+	waiting = hangs_since(hangs_unsent_since(nic), now);
 	busy = hangs_since(sh_worker_busy_since_ns(nic->prompt), now);
 	verdict =
 		waiting ? hangs_judge(nic, waiting, busy, now) : hangs_judge_unused(nic, busy, now);
@@ -132,8 +138,8 @@ bool sh_nic_hangs_calm(void)
 	for (i = 0; i < sh_nics.n; i++) {
 		nic = &sh_nics.nic[i];
 		if (nic->state == SH_NIC_OPEN &&
-		    (nic->sick || sh_control_waiting_since(nic->control) ||
-		     sh_worker_busy_since_ns(nic->prompt) || sh_worker_busy_since_ns(nic->worker)))
+		    (nic->sick || hangs_unsent_since(nic) || sh_worker_busy_since_ns(nic->prompt) ||
+		     sh_worker_busy_since_ns(nic->worker)))
 			return false;
 	}
 	return true;

@@ -444,8 +444,34 @@ void run_implicit(void)
 /* ---- not enough for shadows ----------------------------------------------------------------- */
 
 enum { SQUEEZE = 3 << 20, SQUEEZES = 1500, SQUEEZERS = 2 };
+enum { SHADOWED_US = 20000 }; /* a region that lives so long gets a shadow */
 
 static atomic_bool squeezed; /* the runner has seen that shadows had to go */
+
+static struct ibv_mr *fits(struct nic *nic, uint8_t *mem)
+{
+	struct ibv_mr *mr = ibv_reg_mr(nic->pd, mem, SQUEEZE, IBV_ACCESS_LOCAL_WRITE);
+
+	must(mr, "ibv_reg_mr of what fits");
+	return mr;
+}
+
+static void give(struct ibv_mr *mr, uint8_t *mem)
+{
+	must_zero(ibv_dereg_mr(mr), "ibv_dereg_mr");
+	await_unreachable(mem, SQUEEZE);
+}
+
+/* The second region fits only without the shadow that the first one has by then. */
+static void squeeze_out(struct nic *nic, uint8_t *first, uint8_t *second)
+{
+	struct ibv_mr *mr = fits(nic, first), *more;
+
+	usleep(SHADOWED_US);
+	more = fits(nic, second);
+	give(more, second);
+	give(mr, first);
+}
 
 /* There is room for what is registered here, always, and not for the shadows of all of it. */
 static void *squeeze(void *arg)
@@ -455,15 +481,23 @@ static void *squeeze(void *arg)
 	struct nic *nic = arg;
 	struct ibv_mr *mr;
 
-	for (int i = 0; i < SQUEEZES || !atomic_load(&squeezed); i++) {
-		mr = ibv_reg_mr(nic->pd, mem, SQUEEZE, IBV_ACCESS_LOCAL_WRITE);
-		must(mr, "ibv_reg_mr of what fits");
+	for (int i = 0; i < SQUEEZES; i++) {
+		mr = fits(nic, mem);
 		if (i % 4 == 0)
 			usleep(1000);
-		must_zero(ibv_dereg_mr(mr), "ibv_dereg_mr");
-		await_unreachable(mem, SQUEEZE);
+		give(mr, mem);
 	}
 	munmap(mem, SQUEEZE);
+	return NULL;
+}
+
+static void *squeeze_until_seen(void *arg)
+{
+	uint8_t *mem = pages(2 * (SQUEEZE / PART));
+
+	while (!atomic_load(&squeezed))
+		squeeze_out(arg, mem, mem + SQUEEZE);
+	munmap(mem, 2 * SQUEEZE);
 	return NULL;
 }
 
@@ -475,11 +509,13 @@ void run_squeeze(void)
 	int i;
 
 	abuse_begin(&nic, &c);
-	for (i = 0; i < SQUEEZERS; i++)
-		must_zero(pthread_create(&thread[i], NULL, squeeze, &nic), "a thread");
+	must_zero(pthread_create(&thread[0], NULL, squeeze_until_seen, &nic), "a thread");
 	conn_talk(&c, 500);
 	hear("squeezed");
 	atomic_store(&squeezed, true);
+	must_zero(pthread_join(thread[0], NULL), "pthread_join");
+	for (i = 0; i < SQUEEZERS; i++)
+		must_zero(pthread_create(&thread[i], NULL, squeeze, &nic), "a thread");
 	for (i = 0; i < SQUEEZERS; i++)
 		must_zero(pthread_join(thread[i], NULL), "pthread_join");
 	say("SQUEEZED");
