@@ -154,12 +154,12 @@ static const char *config_job(void)
 static void config_read_path(struct sh_path_config *path, uint64_t lifetime_ns)
 {
 	uint64_t beat_ms = config_ms("SHIFT_HEARTBEAT_MS", 50, 42, 10000);
-	uint64_t least_ms = beat_ms * 3 / 2;
+	uint64_t least_ms = beat_ms * 3 / 2, loss_ms = beat_ms * 4;
 
 	path->heartbeat = config_on("SHIFT_HEARTBEAT", true);
 	path->beat_ns = beat_ms * SH_NS_PER_MS;
 	path->loss_ns =
-		config_ms("SHIFT_HEARTBEAT_LOSS_MS", least_ms, least_ms, 600000) * SH_NS_PER_MS;
+		config_ms("SHIFT_HEARTBEAT_LOSS_MS", loss_ms, least_ms, 600000) * SH_NS_PER_MS;
 	path->idle_ns = config_ms("SHIFT_HEARTBEAT_IDLE_MS", 10000, 1000, 3600000) * SH_NS_PER_MS;
 	path->probe_min_ns = 20 * SH_NS_PER_MS;
 	path->probe_max_ns = SH_NS_PER_S;
