@@ -3,14 +3,13 @@
 Other people's programs on the real driver, stock and under SHIFT: perftest, UCX, rdma-core's python tests. All by name: the
 lane's ten minutes have no room for them.
 """
-import json
-import os
 import re
 
 from cases_shift import BACK_S, MOVE_S, finish, left, through, verify
-from shiftlab.guest.cases import Skipped, case, check
+from shiftlab.guest.cases import case, check
+from shiftlab.guest.pyverbs import no_worse
 from shiftlab.lab import Stuck, free_port
-from shiftlab.pyverbs import ENDINGS, ENV, Runner, tests_installed, unpack_tests
+from shiftlab.pyverbs import ENDINGS, ENV, Runner
 
 PROCESS_S = 100     # for a process of python tests
 # Those of rdma_cm want an IP address on the NIC; those of efa and CUDA other hardware.
@@ -40,19 +39,8 @@ def launcher(rig):
     return launch
 
 
-def no_worse(rig, name, modules):
-    missing = tests_installed()
-    if missing:
-        raise Skipped(missing)
-    folder = os.path.join(rig.folder, "pyverbs")
-    os.mkdir(folder)
-    unpack_tests(folder)
-    batch = Runner(folder, rig.nic.name, launcher(rig)).run(name, modules)
-    with open(os.path.join(rig.folder, "results.json"), "w", encoding="utf-8") as f:
-        json.dump(batch.results, f, indent=1)
-    worse = batch.worse()
-    check(not worse, "worse under SHIFT: " + "; ".join(f"{t}: {batch.results['shift'][t]}" for t in worse))
-    check(batch.count("shift", "passed"), "no test has passed")
+def counted(rig, name, modules):
+    batch = no_worse(rig, name, modules, lambda folder: Runner(folder, rig.nic.name, launcher(rig)))
     rig.kernel_is_content()
     failed = [f"{test} ({why})" for test, (ending, why) in batch.results["shift"].items() if ending == "failed"]
     counts = ", ".join(f"{n} {ending}" for n, ending in zip(batch.counts("shift"), ENDINGS))
@@ -62,7 +50,7 @@ def no_worse(rig, name, modules):
 def add_batch(name, modules):
     @case("pyverbs." + name, by_name=True)
     def one(rig):
-        return no_worse(rig, name, modules)
+        return counted(rig, name, modules)
     one.__doc__ = f"rdma-core's python tests on mlx5_ib, no worse under SHIFT: {', '.join(modules)}."
 
 

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """rdma-core's python tests on rxe under SHIFT, and on the stock library where one did not pass: nothing may be worse."""
-import json
-import os
-
 from shiftlab.guest.cases import case
-from rig import GID, Skipped, address, check, device
+from shiftlab.guest.pyverbs import no_worse
+from rig import GID, address, device
 from shiftlab.lab import Stuck
-from shiftlab.pyverbs import ENDINGS, ENV, Runner, tests_installed, unpack_tests
+from shiftlab.pyverbs import ENDINGS, ENV, Runner
 
 PROCESS_S = 50
 
@@ -36,26 +34,15 @@ def launcher(rig):
     return launch
 
 
-def no_worse(rig, name, modules):
-    missing = tests_installed()
-    if missing:
-        raise Skipped(missing)
-    folder = os.path.join(rig.folder, "pyverbs")
-    os.mkdir(folder)
-    unpack_tests(folder)
-    batch = Runner(folder, device("a"), launcher(rig), GID, address("a")).run(name, modules)
-    with open(os.path.join(rig.folder, "results.json"), "w", encoding="utf-8") as f:
-        json.dump(batch.results, f, indent=1)
-    worse = batch.worse()
-    check(not worse, "worse under SHIFT: " + "; ".join(f"{t}: {batch.results['shift'][t]}" for t in worse))
-    check(batch.count("shift", "passed"), "no test has passed")
+def counted(rig, name, modules):
+    batch = no_worse(rig, name, modules, lambda folder: Runner(folder, device("a"), launcher(rig), GID, address("a")))
     return ", ".join(f"{n} {ending}" for n, ending in zip(batch.counts("shift"), ENDINGS))
 
 
 def add_batch(name, modules):
     @case("pyverbs." + name, by_name=name not in IN_LANE)
     def one(rig):
-        return no_worse(rig, name, modules)
+        return counted(rig, name, modules)
     one.__doc__ = f"rdma-core's python tests on soft-RoCE, no worse under SHIFT: {', '.join(modules)}."
 
 
