@@ -286,7 +286,7 @@ uint64_t sh_control_waiting_since(struct sh_control *control)
 {
 	uint64_t since = 0;
 
-	if (sh_control_dead(control))
+	if (!control || sh_control_dead(control))
 		return 0;
 	pthread_mutex_lock(&control->lock);
 	if (control->sends_posted != control->sends_done && !control_reclaim_locked(control) &&

@@ -93,7 +93,8 @@ int sh_control_poll(struct sh_control *control,
 
 /*
  * Takes completions of sends. Returns the start (sh_now_ns clock) of the time in which sends are
- * under way and none completes; 0: none is under way, or the NIC is dead.
+ * under way and none completes; 0: none is under way, or the NIC is dead. NULL: the NIC was given
+ * up (nic/open.c), so none is under way.
  */
 uint64_t sh_control_waiting_since(struct sh_control *control);
 

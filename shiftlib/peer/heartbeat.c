@@ -55,8 +55,7 @@ bool sh_heartbeat_steady(struct sh_peer_path *path)
 /* True if the ring does not move: a ping that waits for room is then as good as one in the ring. */
 static bool heartbeat_stuck(const struct sh_peer_path *path)
 {
-	struct sh_control *control = path->nic->control; /* NULL: the NIC was given up */
-	uint64_t since = control ? sh_control_waiting_since(control) : 0;
+	uint64_t since = sh_control_waiting_since(path->nic->control);
 
 	return since && sh_now_ns() >= since + sh.config.path.beat_ns;
 }

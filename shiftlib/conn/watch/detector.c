@@ -32,9 +32,6 @@
 #include "shiftlib/peer/peer.h"
 
 #define DETECTOR_UNTOLD_NS (2 * SH_NS_PER_S)
-/* so many times longer a command of a NIC may take that sends nothing */
-#define DETECTOR_UNUSED	   10
-#define DETECTOR_HELD_PART 8  /* part of a heartbeat in which a NIC that is well sends a ping */
 #define DETECTOR_ASK_BEATS 12 /* so long a doubt is looked into */
 
 #define DETECTOR_CONGESTED_BEATS 20 /* heartbeats that a path has whose NIC counts gaps */
@@ -432,10 +429,9 @@ static void detector_tell_paths(struct sh_peer *peer, uint64_t now) SH_LOCKED
 /* A NIC that has pings and sends none says nothing of the path. */
 static bool detector_held(const struct sh_peer_path *path, uint64_t now)
 {
-	struct sh_control *control = path->nic->control; /* NULL: the NIC was given up */
-	uint64_t since = control ? sh_control_waiting_since(control) : 0;
+	uint64_t since = sh_control_waiting_since(path->nic->control);
 
-	return since && now - since >= sh.config.path.beat_ns / DETECTOR_HELD_PART;
+	return since && now - since >= sh.config.path.beat_ns / SH_NIC_HELD_PART;
 }
 
 static void detector_paths_together(struct sh_peer *peer, uint64_t now)

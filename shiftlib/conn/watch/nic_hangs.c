@@ -16,8 +16,7 @@
 #define HANGS_UNUSED 10
 #define HANGS_SENDS_NONE                                                                           \
 	2 /* so many times shorter, of one that has datagrams of ours, and sends none */
-#define HANGS_ASK_PART	8 /* part of SHIFT_HANG_MS after which a NIC gets a command */
-#define HANGS_HELD_PART 8 /* part of a heartbeat in which a NIC that is well sends a ping */
+#define HANGS_ASK_PART 8 /* part of SHIFT_HANG_MS after which a NIC gets a command */
 
 static struct {
 	uint64_t next; /* the next time at which a NIC may be judged otherwise; 0: none */
@@ -27,12 +26,6 @@ static struct {
 static uint64_t hangs_since(uint64_t since, uint64_t now) SH_LOCKED
 {
 	return since ? now - sh_starved_had_ns(since, now) : 0;
-}
-
-/* A NIC that was given up may count as open still, and has no control queue pair. */
-static uint64_t hangs_unsent_since(const struct sh_nic *nic) SH_LOCKED
-{
-	return nic->control ? sh_control_waiting_since(nic->control) : 0;
 }
 
 /* A command of it that takes so long is looked into, whichever connection it is of. */
@@ -86,7 +79,7 @@ static enum sh_hang_verdict hangs_judge(struct sh_nic *nic, uint64_t waiting, ui
 	};
 	uint64_t next = sh_hang_next(&nic->hang, &config, waiting, busy, now);
 
-	if (now - waiting >= sh.config.path.beat_ns / HANGS_HELD_PART)
+	if (now - waiting >= sh.config.path.beat_ns / SH_NIC_HELD_PART)
 		hangs.next = sh_earlier_ns(hangs.next, next);
 	return sh_hang_judge(&nic->hang, &config, waiting, busy, now);
 }
@@ -99,7 +92,7 @@ static void hangs_nic(struct sh_nic *nic) SH_LOCKED
 
 	if (nic->state != SH_NIC_OPEN || nic->fatal || nic->sick)
 		return;
-	waiting = hangs_since(hangs_unsent_since(nic), now);
+	waiting = hangs_since(sh_control_waiting_since(nic->control), now);
 	busy = hangs_since(sh_worker_busy_since_ns(nic->prompt), now);
 	verdict =
 		waiting ? hangs_judge(nic, waiting, busy, now) : hangs_judge_unused(nic, busy, now);
@@ -138,8 +131,8 @@ bool sh_nic_hangs_calm(void)
 	for (i = 0; i < sh_nics.n; i++) {
 		nic = &sh_nics.nic[i];
 		if (nic->state == SH_NIC_OPEN &&
-		    (nic->sick || hangs_unsent_since(nic) || sh_worker_busy_since_ns(nic->prompt) ||
-		     sh_worker_busy_since_ns(nic->worker)))
+		    (nic->sick || sh_control_waiting_since(nic->control) ||
+		     sh_worker_busy_since_ns(nic->prompt) || sh_worker_busy_since_ns(nic->worker)))
 			return false;
 	}
 	return true;

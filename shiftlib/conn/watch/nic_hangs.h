@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include "shiftlib/base/lock.h"
 
+#define SH_NIC_HELD_PART 8 /* part of a heartbeat in which a NIC that is well sends a ping */
+
 void sh_nic_hangs_look(void) SH_LOCKED;	    /* judges all NICs */
 uint64_t sh_nic_hangs_next(void) SH_LOCKED; /* the next time to do so beside looks; 0: none */
 /* True if all NICs obey, and none has a command or a datagram under way. */

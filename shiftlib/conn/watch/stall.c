@@ -99,7 +99,7 @@ static const struct sh_stall_why *stall_moving(const struct sh_qp *qp)
 
 static bool stall_is_paused(const struct sh_nic *nic, uint64_t now)
 {
-	uint64_t since = nic->control ? sh_control_waiting_since(nic->control) : 0;
+	uint64_t since = sh_control_waiting_since(nic->control);
 
 	return since && now - since > STALL_SEND_NS;
 }
