@@ -89,11 +89,6 @@ static int join(const char *name, uint32_t host)
 	return 0;
 }
 
-static bool is_ethernet(const struct sn_bridge *bridge)
-{
-	return bridge->nic->link_layer == SN_LINK_ETH;
-}
-
 static uint64_t map_pages(void *ctx, const uint64_t *page, uint32_t n, uint32_t shift,
 			  uint64_t offset, uint64_t bytes)
 {
@@ -116,7 +111,7 @@ static int open_dev(struct sn_bridge *bridge)
 					      .ctx = bridge };
 	int err = sn_dev_open_trapped(bridge->config.nic, &events, &bridge->dev);
 
-	if (!err && is_ethernet(bridge))
+	if (!err && sn_bridge_is_ethernet(bridge))
 		sn_dev_use_driver_gids(bridge->dev, true);
 	return err;
 }
@@ -173,7 +168,7 @@ int sn_bridge_new(const struct sn_bridge_config *config, struct sn_bridge **out)
 
 void sn_bridge_free(struct sn_bridge *bridge)
 {
-	if (bridge->dev && is_ethernet(bridge))
+	if (bridge->dev && sn_bridge_is_ethernet(bridge))
 		put_gids_back(bridge);
 	close_dev(bridge);
 	sn_bridge_space_free(bridge);

@@ -54,6 +54,9 @@ struct sn_bridge {
 	struct sn_bridge_object *table[SN_BRIDGE_TYPES][SN_BRIDGE_BUCKETS];
 };
 
+/* bridge_port.c: the NIC's link layer. */
+bool sn_bridge_is_ethernet(const struct sn_bridge *bridge);
+
 /* Makes an object without a number, and maps its pages, if any. NULL: errno says why. */
 struct sn_bridge_object *sn_bridge_make(struct sn_bridge *bridge, enum sn_bridge_type type,
 					const struct sn_bridge_pages *pages, uint64_t bytes);

@@ -8,7 +8,7 @@
 #include "simnic/pci/bridge_port.h"
 #include "simnic/pci/bridge_own.h"
 
-static bool is_ethernet(const struct sn_bridge *bridge)
+bool sn_bridge_is_ethernet(const struct sn_bridge *bridge)
 {
 	return bridge->nic->link_layer == SN_LINK_ETH;
 }
@@ -19,7 +19,7 @@ void sn_bridge_port(const struct sn_bridge *bridge, struct sn_bridge_port *port)
 
 	*port = (struct sn_bridge_port){
 		.up = atomic_load(&nic->port_up),
-		.ethernet = is_ethernet(bridge),
+		.ethernet = sn_bridge_is_ethernet(bridge),
 		.lid = nic->lid,
 		.node_guid = nic->node_guid,
 	};
@@ -43,7 +43,7 @@ int sn_bridge_set_gid(struct sn_bridge *bridge, uint32_t index, const uint8_t gi
 {
 	static const uint32_t types[] = { SN_GID_NONE, SN_GID_ROCE_V1, SN_GID_ROCE_V2 };
 
-	if (!is_ethernet(bridge) || roce_version > 2)
+	if (!sn_bridge_is_ethernet(bridge) || roce_version > 2)
 		return -EINVAL;
 	return sn_dev_set_gid(bridge->dev, index, gid, types[roce_version], vlan);
 }
