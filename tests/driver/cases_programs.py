@@ -7,8 +7,8 @@ import re
 
 from cases_shift import BACK_S, MOVE_S, finish, left, through, verify
 from shiftlab.guest.cases import case, check
-from shiftlab.guest.pyverbs import no_worse
-from shiftlab.lab import Stuck, free_port
+from shiftlab.guest.pyverbs import launcher, no_worse
+from shiftlab.lab import free_port
 from shiftlab.pyverbs import ENDINGS, ENV, Runner
 
 PROCESS_S = 100     # for a process of python tests
@@ -27,20 +27,9 @@ MESSAGES = 100
 UCX_S = 300
 
 
-def launcher(rig):
-    """Runs a program of the python tests to its end."""
-    def launch(way, argv):
-        program = rig.start(argv, f"{way}-{len(rig.programs)}", rig.shift() if way == "shift" else None, False, ENV)
-        try:
-            return program.wait(PROCESS_S)
-        except Stuck:
-            program.end()
-            return None
-    return launch
-
-
 def counted(rig, name, modules):
-    batch = no_worse(rig, name, modules, lambda folder: Runner(folder, rig.nic.name, launcher(rig)))
+    launch = launcher(rig, lambda argv, name, shift: rig.start(argv, name, shift, False, ENV), PROCESS_S)
+    batch = no_worse(rig, name, modules, lambda folder: Runner(folder, rig.nic.name, launch))
     rig.kernel_is_content()
     failed = [f"{test} ({why})" for test, (ending, why) in batch.results["shift"].items() if ending == "failed"]
     counts = ", ".join(f"{n} {ending}" for n, ending in zip(batch.counts("shift"), ENDINGS))

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """rdma-core's python tests on rxe under SHIFT, and on the stock library where one did not pass: nothing may be worse."""
 from shiftlab.guest.cases import case
-from shiftlab.guest.pyverbs import no_worse
+from shiftlab.guest.pyverbs import launcher, no_worse
 from rig import GID, address, device
-from shiftlab.lab import Stuck
 from shiftlab.pyverbs import ENDINGS, ENV, Runner
 
 PROCESS_S = 50
@@ -21,21 +20,9 @@ BATCHES = {
 IN_LANE = ("objects", "queue_pairs", "rdma_cm")     # the others by name, pyverbs.*: the lane has ten minutes
 
 
-def launcher(rig):
-    """Runs a program of the tests to its end."""
-    def launch(way, argv):
-        program = rig.start("a", argv, f"{way}-{len(rig.programs)}", shift=rig.shift() if way == "shift" else None,
-                            env=ENV)
-        try:
-            return program.wait(PROCESS_S)
-        except Stuck:
-            program.end()
-            return None
-    return launch
-
-
 def counted(rig, name, modules):
-    batch = no_worse(rig, name, modules, lambda folder: Runner(folder, device("a"), launcher(rig), GID, address("a")))
+    launch = launcher(rig, lambda argv, name, shift: rig.start("a", argv, name, shift=shift, env=ENV), PROCESS_S)
+    batch = no_worse(rig, name, modules, lambda folder: Runner(folder, device("a"), launch, GID, address("a")))
     return ", ".join(f"{n} {ending}" for n, ending in zip(batch.counts("shift"), ENDINGS))
 
 

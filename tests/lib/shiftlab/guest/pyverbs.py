@@ -4,7 +4,20 @@ import json
 import os
 
 from shiftlab.guest.cases import Skipped, check
+from shiftlab.lab import Stuck
 from shiftlab.pyverbs import tests_installed, unpack_tests
+
+
+def launcher(rig, start, seconds):
+    """Runs a program of the tests to its end, for a Runner. start(argv, name, shift): the Program; shift: None on stock."""
+    def launch(way, argv):
+        program = start(argv, f"{way}-{len(rig.programs)}", rig.shift() if way == "shift" else None)
+        try:
+            return program.wait(seconds)
+        except Stuck:
+            program.end()
+            return None
+    return launch
 
 
 def no_worse(rig, name, modules, runner):
