@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Where SHIFT still waits or costs: a table of each figure, its goal, its value now and before. Runs the benchmarks
 that the figures are from, in a short form, one after the other, and takes the figures from what they write. goals.json
-has figures, goals and the values before. A row that cannot be taken says why. Twenty minutes on a quiet machine; --quick:
+has figures, goals and the values before. A row that cannot be taken says why. Four minutes on a quiet machine; --quick:
 a look. Writes OUT/goals.json and OUT/goals.md, and what each benchmark said to OUT/goals/."""
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -36,12 +37,6 @@ BENCHES = {
 }
 
 
-def middle(values):
-    values = sorted(values)
-    n = len(values)
-    return (values[(n - 1) // 2] + values[n // 2]) / 2
-
-
 def of_verbs(row, found):
     return max(r["engine_ratio"] for r in found["rows"] if r["verb"] in row["verbs"])
 
@@ -62,7 +57,7 @@ def of_scale(_row, found):
 
 
 def of_idle(row, found):
-    return middle(next(r["values"] for r in found["rows"] if r["what"].startswith(row["what"]))) * row.get("scale", 1)
+    return statistics.median(next(r["values"] for r in found["rows"] if r["what"].startswith(row["what"]))) * row.get("scale", 1)
 
 
 def of_detect(_row, found):
