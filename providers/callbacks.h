@@ -32,14 +32,15 @@ static inline enum sp_error_class sp_error_class_of(enum ibv_wc_status status)
  */
 struct sp_callbacks {
 	/*
-	 * Reports the first error completion of a carrier since it was added. If the class is
-	 * TRANSPORT or DOUBTFUL and the QP is guarded (sp_qp_guard), this and all later error
-	 * completions of that carrier are withheld from the application (withheld); else they are
-	 * passed on. For DOUBTFUL the shell finds out which class it is.
+	 * Reports the first error completion of a carrier since it was added. If the QP is guarded
+	 * (sp_qp_guard) and the error is a send's, or the class is TRANSPORT, this and all later
+	 * error completions of that carrier are withheld from the application (withheld); else they
+	 * are passed on. For DOUBTFUL, and for APPLICATION, as a sick NIC answers so too, the shell
+	 * finds out whose the error is.
 	 *
 	 * Called once more, with class APPLICATION or DOUBTFUL, if such an error comes behind a
 	 * flush that was withheld (the cause lay on the other CQ). That error is withheld too, and
-	 * the shell ends the QP with sp_qp_fail if the error is the application's.
+	 * the shell ends the QP with sp_qp_fail if a withheld error is the application's.
 	 */
 	void (*qp_error)(void *qp_cookie, uint32_t epoch, enum sp_error_class cls, bool withheld,
 			 enum ibv_wc_status status, uint32_t vendor_err);

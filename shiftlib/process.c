@@ -22,6 +22,7 @@
 #include "shiftlib/conn/move.h"
 #include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/exact.h"
+#include "shiftlib/conn/parts/inquiry.h"
 #include "shiftlib/conn/parts/loopback.h"
 #include "shiftlib/conn/parts/pool.h"
 #include "shiftlib/conn/parts/push.h"
@@ -122,6 +123,7 @@ static const struct sh_conn_part *const process_parts[] = {
 	&sh_words_part,
 	&sh_intro_part,
 	&sh_push_part,
+	&sh_inquiry_part,
 	&sh_room_part, /* room is checked before keys */
 	&sh_unknown_part,
 	&sh_rights_part,

@@ -16,7 +16,7 @@ static enum sp_error_class class_of(const struct sp_carrier *c, enum ibv_wc_stat
 /*
  * Decides, by a carrier's first error, for all of them: pass on or withhold. A flush may be seen
  * before its cause, when the cause is on the other CQ: an application's own cause is reported even
- * then.
+ * then. Guarded, an error of a send is withheld, whatever its status: a sick NIC may have made it.
  */
 static uint32_t error_mode(struct sp_carrier *c, const struct ibv_wc *wc, bool send)
 {
@@ -25,7 +25,8 @@ static uint32_t error_mode(struct sp_carrier *c, const struct ibv_wc *wc, bool s
 	uint32_t none = LED_ERR_NONE, mode = LED_ERR_PASS, no_status = 0;
 	bool first;
 
-	if (atomic_load(&qp->withheld) || (cls != SP_ERROR_APPLICATION && atomic_load(&qp->guard)))
+	if (atomic_load(&qp->withheld) ||
+	    ((send || cls != SP_ERROR_APPLICATION) && atomic_load(&qp->guard)))
 		mode = LED_ERR_WITHHOLD;
 	first = atomic_compare_exchange_strong(&c->err_mode, &none, mode);
 	if (!first)

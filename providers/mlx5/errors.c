@@ -47,16 +47,18 @@ bool ring_take_attn(struct sp_carrier *c, uint32_t attn, const struct mlx5_cqe64
 /*
  * Decides, by a carrier's first error, for all of them: pass on or withhold. A flush may be seen
  * before its cause, when the cause is on the other CQ: an application's own cause is reported even
- * then.
+ * then. Guarded, an error of a send is withheld, whatever its status: a sick NIC may have made it.
  */
-static uint32_t error_mode(struct sp_carrier *c, enum ibv_wc_status status, uint32_t vendor)
+static uint32_t error_mode(struct sp_carrier *c, enum ibv_wc_status status, uint32_t vendor,
+			   bool send)
 {
 	struct sp_qp *qp = c->qp;
 	enum sp_error_class cls = sp_error_class_of(status);
 	uint32_t none = RING_ERR_NONE, mode = RING_ERR_PASS, no_status = 0;
 	bool first;
 
-	if (atomic_load(&qp->withheld) || (cls == SP_ERROR_TRANSPORT && atomic_load(&qp->guard)))
+	if (atomic_load(&qp->withheld) ||
+	    ((send || cls == SP_ERROR_TRANSPORT) && atomic_load(&qp->guard)))
 		mode = RING_ERR_WITHHOLD;
 	first = atomic_compare_exchange_strong(&c->err_mode, &none, mode);
 	if (!first)
@@ -136,7 +138,7 @@ bool ring_take_error(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, struct 
 		ring_srq_repost(c, cqe);
 		return false;
 	}
-	mode = error_mode(c, status, err->vendor_err_synd);
+	mode = error_mode(c, status, err->vendor_err_synd, send);
 	comp->status = status;
 	comp->op = be32toh(cqe->sop_drop_qpn) >> 24;
 	if (mode == RING_ERR_WITHHOLD) {

@@ -39,7 +39,7 @@ static void callback_error(void *cookie, uint32_t epoch, enum sp_error_class cls
 		return;
 	}
 	if (withheld && cls == SP_ERROR_APPLICATION) {
-		sh_mailbox_note_app_error(qp, (uint32_t)status, vendor_err);
+		sh_mailbox_note_app_error(qp, epoch, (uint32_t)status, vendor_err);
 		sh_mailbox_push(qp, SH_PENDING_APP_ERROR);
 		return;
 	}

@@ -47,8 +47,10 @@ void sh_mailbox_note_error(struct sh_qp *qp, uint32_t epoch, uint32_t status, ui
 	atomic_compare_exchange_strong(&qp->mailbox.error_ns, &none, sh_now_ns());
 }
 
-void sh_mailbox_note_app_error(struct sh_qp *qp, uint32_t status, uint32_t vendor_err)
+void sh_mailbox_note_app_error(struct sh_qp *qp, uint32_t epoch, uint32_t status,
+			       uint32_t vendor_err)
 {
+	atomic_store(&qp->mailbox.app_error_epoch, epoch);
 	atomic_store(&qp->mailbox.app_error_status, status);
 	atomic_store(&qp->mailbox.app_error_vendor, vendor_err);
 }
@@ -111,18 +113,41 @@ static void mailbox_error(struct sh_qp *qp) SH_LOCKED
 }
 
 /*
- * The application's own error, found among completions that are withheld: a move cannot mend it
- * (P6), so all that is withheld is given back, this error first.
+ * The application's own error, among completions that are withheld: a move cannot mend it (P6), so
+ * all that is withheld is given back, this error first.
  */
-static void mailbox_app_error(struct sh_qp *qp) SH_LOCKED
+void sh_mailbox_program(struct sh_qp *qp)
 {
+	bool stopped = qp->app.state == IBV_QPS_ERR;
+
 	qp->error.status = (enum ibv_wc_status)atomic_load(&qp->mailbox.app_error_status);
 	qp->error.vendor_err = atomic_load(&qp->mailbox.app_error_vendor);
 	qp->error.fails = true;
-	SH_PARTS_TELL(move.passed, qp, qp->error.status);
+	qp->app.state = IBV_QPS_ERR;
+	if (!stopped)
+		SH_PARTS_TELL(move.passed, qp, qp->error.status);
 	sh_conn_simple(qp, SC_EV_APP_ERROR, SC_REASON_APPLICATION);
 	if (!qp->core.failed)
 		sh_move_fail(qp, SC_REASON_APPLICATION);
+}
+
+void sh_mailbox_nic(struct sh_qp *qp)
+{
+	sh_mailbox_note_error(qp, atomic_load(&qp->mailbox.app_error_epoch),
+			      atomic_load(&qp->mailbox.app_error_status),
+			      atomic_load(&qp->mailbox.app_error_vendor), true);
+	mailbox_error(qp);
+}
+
+/* Until somebody knows better, the error stands as the first one of the connection. */
+static void mailbox_app_error(struct sh_qp *qp) SH_LOCKED
+{
+	enum ibv_wc_status status = (enum ibv_wc_status)atomic_load(&qp->mailbox.app_error_status);
+
+	qp->error.status = status;
+	qp->error.vendor_err = atomic_load(&qp->mailbox.app_error_vendor);
+	if (!SH_PARTS_ASK(news.accused, qp, atomic_load(&qp->mailbox.app_error_epoch), status))
+		sh_mailbox_program(qp);
 }
 
 /*
@@ -140,8 +165,7 @@ static void mailbox_doubt(struct sh_qp *qp) SH_LOCKED
 	if (!carrier)
 		return; /* settling did without that carrier's error */
 	if (!sh_carrier_link_was_lost(carrier)) {
-		sh_mailbox_note_app_error(qp, status, vendor_err);
-		qp->app.state = IBV_QPS_ERR;
+		sh_mailbox_note_app_error(qp, carrier->epoch, status, vendor_err);
 		mailbox_app_error(qp);
 		return;
 	}

@@ -16,7 +16,7 @@ enum sh_pending {
 	SH_PENDING_ERROR = 1,
 	SH_PENDING_KEY = 2,
 	SH_PENDING_PROGRESS = 4,
-	SH_PENDING_APP_ERROR = 8, /* withheld, though the application's own */
+	SH_PENDING_APP_ERROR = 8, /* withheld: the application's own or a sick NIC's? */
 	SH_PENDING_GATED = 16,
 	SH_PENDING_DOUBT = 32, /* withheld: the link's or the application's own? */
 };
@@ -27,7 +27,7 @@ enum sh_pending {
 struct sh_mailbox {
 	_Atomic uint32_t pending;
 	_Atomic uint32_t error_epoch, error_status, error_vendor, error_withheld;
-	_Atomic uint32_t app_error_status, app_error_vendor;
+	_Atomic uint32_t app_error_epoch, app_error_status, app_error_vendor;
 	_Atomic uint32_t doubt_epoch, doubt_status, doubt_vendor;
 	_Atomic uint32_t progress_epoch; /* the last carrier but 0 that a send completed on */
 	_Atomic uint64_t error_ns, progress_ns;
@@ -46,7 +46,11 @@ void sh_mailbox_push(struct sh_qp *qp, enum sh_pending what);
 /* Notes the error that SH_PENDING_ERROR or SH_PENDING_APP_ERROR tells of. */
 void sh_mailbox_note_error(struct sh_qp *qp, uint32_t epoch, uint32_t status, uint32_t vendor_err,
 			   bool withheld);
-void sh_mailbox_note_app_error(struct sh_qp *qp, uint32_t status, uint32_t vendor_err);
+void sh_mailbox_note_app_error(struct sh_qp *qp, uint32_t epoch, uint32_t status,
+			       uint32_t vendor_err);
+/* The error that SH_PENDING_APP_ERROR told of is the program's (P6), or a sick NIC's. */
+void sh_mailbox_program(struct sh_qp *qp) SH_LOCKED;
+void sh_mailbox_nic(struct sh_qp *qp) SH_LOCKED;
 void sh_mailbox_read(void) SH_LOCKED; /* handle what the data path reported */
 
 extern const struct sh_module sh_mailbox_module;

@@ -87,3 +87,11 @@ void sh_messages_send_log(struct sh_qp *qp, const struct sh_wire_log *log)
 	for (uint32_t k = qp->peer ? qp->paths.n : 0; k-- > 0;)
 		sh_outbox_put_log(qp->paths.routes[k], &ids, log);
 }
+
+void sh_messages_send_inquiry(struct sh_qp *qp, const struct sh_wire_inquiry *inquiry)
+{
+	struct sh_wire_ids ids = message_ids(qp);
+
+	for (uint32_t k = qp->peer ? qp->paths.n : 0; k-- > 0;)
+		sh_outbox_put_inquiry(qp->paths.routes[k], &ids, inquiry);
+}

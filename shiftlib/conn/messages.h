@@ -8,6 +8,7 @@
 #include "shiftlib/core/core.h"
 
 struct sh_qp;
+struct sh_wire_inquiry;
 struct sh_wire_log;
 struct sh_wire_word;
 
@@ -17,6 +18,7 @@ void sh_messages_send_standby(struct sh_qp *qp, const struct sc_msg_standby *sta
 void sh_messages_send_home(struct sh_qp *qp, const struct sc_msg_home *home) SH_LOCKED;
 void sh_messages_send_word(struct sh_qp *qp, const struct sh_wire_word *word) SH_LOCKED;
 void sh_messages_send_log(struct sh_qp *qp, const struct sh_wire_log *log) SH_LOCKED;
+void sh_messages_send_inquiry(struct sh_qp *qp, const struct sh_wire_inquiry *inquiry) SH_LOCKED;
 void sh_messages_send_state(struct sh_qp *qp, const struct sc_msg_state *state) SH_LOCKED;
 
 #endif

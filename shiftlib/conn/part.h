@@ -171,6 +171,12 @@ struct sh_part_news {
 	bool (*message)(struct sh_qp *qp, const struct sh_wire_record *record);
 	/* Somebody speaks to the connection who is not its peer, or not yet. */
 	void (*hinted)(struct sh_qp *qp);
+	/*
+	 * A send of that carrier ended as by an error of the program, and the error is withheld.
+	 * Returns whether the part looks into it: then the part calls sh_mailbox_program() or
+	 * sh_mailbox_nic() later.
+	 */
+	bool (*accused)(struct sh_qp *qp, uint32_t epoch, enum ibv_wc_status status);
 	/* A carrier ran out of retries. */
 	void (*blamed)(struct sh_qp *qp, uint32_t epoch);
 	/* Sends wait behind the engine's gate. */

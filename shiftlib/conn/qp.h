@@ -138,6 +138,7 @@ struct sh_qp {
 		struct sh_qp_unknown unknown;
 		struct sh_qp_room room;
 		struct sh_qp_push push;
+		struct sh_qp_inquiry inquiry;
 		struct sh_pooled *pooled; /* made ahead for it; NULL: none */
 	};
 };

@@ -176,6 +176,18 @@ int sh_wire_put_log(struct sh_wire_writer *writer, const struct sh_wire_ids *ids
 	return writer_put(writer, SH_WIRE_LOG, ids, &wire, sizeof(wire));
 }
 
+int sh_wire_put_inquiry(struct sh_wire_writer *writer, const struct sh_wire_ids *ids,
+			const struct sh_wire_inquiry *inquiry)
+{
+	struct wire_inquiry wire = {
+		.carrier = htole32(inquiry->carrier),
+		.kind = inquiry->kind,
+		.status = inquiry->status,
+	};
+
+	return writer_put(writer, SH_WIRE_INQUIRY, ids, &wire, sizeof(wire));
+}
+
 int sh_wire_put_unknown(struct sh_wire_writer *writer, const struct sh_wire_ids *ids)
 {
 	return writer_put(writer, SH_WIRE_UNKNOWN, ids, NULL, 0);

@@ -36,11 +36,14 @@ enum sh_wire_type {
 	SH_WIRE_HOME,	     /* home: the NIC that runs atomics; only with SH_WIRE_CAP_HOME */
 	SH_WIRE_WORD,	     /* word: for an atomic of unknown fate */
 	SH_WIRE_LOG,	     /* log: the word of a carrier that tells what ran */
+	SH_WIRE_INQUIRY,     /* inquiry: is a NIC well? Only with SH_WIRE_CAP_INQUIRY */
 	SH_WIRE_TYPES,
 };
 
 /* Bit of kv_record.caps: the sender takes part in HOME, by its SHIFT_ATOMIC_HOME. */
 #define SH_WIRE_CAP_HOME (1u << SH_WIRE_HOME)
+/* The same: the sender answers INQUIRY. */
+#define SH_WIRE_CAP_INQUIRY (1u << SH_WIRE_INQUIRY)
 
 /* The connection that a record is about. Records about instances (KEYS...) carry zeros. */
 struct sh_wire_ids {
@@ -112,6 +115,20 @@ struct sh_wire_log {
 	uint32_t number;
 };
 
+enum sh_wire_inquiry_kind {
+	SH_WIRE_INQUIRY_ASK,  /* asks whether the NIC of the receiver's carrier is well */
+	SH_WIRE_INQUIRY_WELL, /* the NIC obeys, a while after the question was heard */
+	SH_WIRE_INQUIRY_SICK,
+	SH_WIRE_INQUIRY_KINDS,
+};
+
+/* About a carrier whose other end answered a request with an error. */
+struct sh_wire_inquiry {
+	uint8_t kind;	/* enum sh_wire_inquiry_kind */
+	uint8_t status; /* ASK: enum ibv_wc_status of that request, for the log */
+	uint32_t carrier;
+};
+
 struct sh_wire_ping {
 	uint32_t seq;
 	uint8_t nic; /* the sender's NIC that it left from */
@@ -140,6 +157,8 @@ int sh_wire_put_word(struct sh_wire_writer *writer, const struct sh_wire_ids *id
 		     const struct sh_wire_word *word);
 int sh_wire_put_log(struct sh_wire_writer *writer, const struct sh_wire_ids *ids,
 		    const struct sh_wire_log *log);
+int sh_wire_put_inquiry(struct sh_wire_writer *writer, const struct sh_wire_ids *ids,
+			const struct sh_wire_inquiry *inquiry);
 int sh_wire_put_unknown(struct sh_wire_writer *writer, const struct sh_wire_ids *ids);
 /*
  * Appends as many keys as fit. Returns their number (at least 1), or -ENOSPC. Key i has number
@@ -179,6 +198,7 @@ struct sh_wire_record {
 		struct sc_msg_home home;
 		struct sh_wire_word word;
 		struct sh_wire_log log;
+		struct sh_wire_inquiry inquiry;
 		struct {
 			uint32_t first_seq;
 			uint32_t n;

@@ -79,6 +79,12 @@ struct wire_log {
 } __attribute__((packed));
 static_assert(sizeof(struct wire_log) == 32, "wire form");
 
+struct wire_inquiry {
+	uint32_t carrier;
+	uint8_t kind, status, reserved[2];
+} __attribute__((packed));
+static_assert(sizeof(struct wire_inquiry) == 8, "wire form");
+
 struct wire_key {
 	uint8_t op, nic, backup_nic, reserved;
 	uint32_t rkey, backup_rkey;

@@ -213,6 +213,21 @@ static int read_log(struct sh_wire_log *log, const uint8_t *body, size_t length)
 	return log->kind >= SH_WIRE_LOG_KINDS || log->why >= SH_WIRE_LOG_WHYS ? -EBADMSG : 0;
 }
 
+static int read_inquiry(struct sh_wire_inquiry *inquiry, const uint8_t *body, size_t length)
+{
+	struct wire_inquiry wire;
+
+	if (length != sizeof(wire))
+		return -EBADMSG;
+	memcpy(&wire, body, sizeof(wire));
+	*inquiry = (struct sh_wire_inquiry){
+		.carrier = le32toh(wire.carrier),
+		.kind = wire.kind,
+		.status = wire.status,
+	};
+	return inquiry->kind >= SH_WIRE_INQUIRY_KINDS ? -EBADMSG : 0;
+}
+
 static struct wire_key key_at(const uint8_t *raw, uint32_t i)
 {
 	struct wire_key key;
@@ -305,6 +320,7 @@ static int read_body(struct sh_wire_record *record, const uint8_t *body, size_t 
 	case SH_WIRE_HOME: return read_home(&record->home, body, length);
 	case SH_WIRE_WORD: return read_word(&record->word, body, length);
 	case SH_WIRE_LOG: return read_log(&record->log, body, length);
+	case SH_WIRE_INQUIRY: return read_inquiry(&record->inquiry, body, length);
 	case SH_WIRE_UNKNOWN: return length ? -EBADMSG : 0;
 	case SH_WIRE_KEYS: return read_keys(record, body, length);
 	case SH_WIRE_NICS: return read_nics(record, body, length);

@@ -27,7 +27,7 @@ static void give_note(struct sh_nic *nic) SH_LOCKED
 
 bool sh_nic_give_back(struct sh_nic *nic)
 {
-	if (!nic->ctx || !nic->control || nic->fatal || nic->sick || nic->asked ||
+	if (!nic->ctx || !nic->control || nic->fatal || nic->sick || nic->ask.under_way ||
 	    nic->removal.leaving || sh_news_nic_used(nic))
 		return false;
 	give_note(nic);
@@ -53,7 +53,7 @@ static void give_rest_done(struct sh_job *job)
 	struct nic_job *task = (struct nic_job *)job;
 
 	sh_lock();
-	task->nic->asked = false;
+	task->nic->ask.under_way = false;
 	sh_news_nic_changed(task->nic);
 	sh_job_end(&task->nic->busy);
 	sh_unlock();
@@ -62,7 +62,7 @@ static void give_rest_done(struct sh_job *job)
 
 bool sh_nic_give_control_back(struct sh_nic *nic)
 {
-	if (!nic->control || nic->yield.closed || nic->fatal || nic->sick || nic->asked ||
+	if (!nic->control || nic->yield.closed || nic->fatal || nic->sick || nic->ask.under_way ||
 	    sh_news_nic_away(nic) || sh_nic_submit(nic, give_rest_run, give_rest_done))
 		return false;
 	sh_control_rest_begin(nic->control);
@@ -86,7 +86,7 @@ static void give_wake_done(struct sh_job *job)
 	struct sh_nic *nic = task->nic;
 
 	sh_lock();
-	nic->asked = false;
+	nic->ask.under_way = false;
 	if (!task->ret && !job->canceled)
 		sh_log(SH_LOG_INFO, "%s: SHIFT's control QP there has its memory again", nic->name);
 	sh_nic_control_woken(nic, !task->ret && !job->canceled);

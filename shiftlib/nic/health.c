@@ -95,6 +95,7 @@ static void ask_command(void *arg)
 
 void sh_nic_ask_run(struct sh_job *job)
 {
+	((struct nic_job *)job)->began = sh_now_ns();
 	sh.real->thread_inside();
 	sh_apart(((struct nic_job *)job)->nic->ctx->cmd_fd, ask_command, job);
 }
@@ -136,11 +137,13 @@ static void nic_ask_done(struct sh_job *job)
 	struct sh_nic *nic = task->nic;
 
 	sh_lock();
-	nic->asked = false;
+	nic->ask.under_way = false;
 	sh_hang_answered(&nic->hang, &sh.config.hang, sh_now_ns());
+	if (!task->ret && !job->canceled)
+		nic->ask.obeyed_at = task->began;
 	if (nic->fatal)
 		sh_nic_poll_soon(nic);
-	else if (nic->ask_again)
+	else if (nic->ask.again)
 		sh_nic_ask(nic); /* the port changed after the question */
 	else if (!task->ret && !job->canceled)
 		nic_answered(nic, &task->address);
@@ -155,8 +158,8 @@ static void nic_ask_done(struct sh_job *job)
 /* Asks for the port's state, LID and GIDs, which may have changed while it was down. */
 void sh_nic_ask(struct sh_nic *nic)
 {
-	if (nic->asked)
-		nic->ask_again = true;
+	if (nic->ask.under_way)
+		nic->ask.again = true;
 	else if (sh_nic_submit(nic, sh_nic_ask_run, nic_ask_done))
 		sh_nic_poll_soon(nic);
 }
@@ -187,7 +190,7 @@ static void nic_port_event(struct sh_nic *nic, enum ibv_event_type type) SH_LOCK
 			sh_event_nic(nic->name, SH_EVENT_NIC_DOWN, SH_CAUSE_PORT_DOWN,
 				     sh_news_nic_qps(nic, false));
 		nic->port_down = true;
-		nic->ask_again = nic->asked;
+		nic->ask.again = nic->ask.under_way;
 		sh_news_nic_fault(nic, SC_REASON_PORT, false);
 	} else {
 		sh_nic_ask(nic);

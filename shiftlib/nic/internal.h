@@ -26,6 +26,7 @@ struct nic_job {
 	struct sh_address address;
 	const char *why; /* open: NULL if it worked */
 	int ret;	 /* ask */
+	uint64_t began;	 /* ask: time of the command */
 };
 
 /* open.c: gives a job to the NIC's worker. Returns NULL, or the reason why not. */

@@ -244,7 +244,7 @@ void sh_nic_drain(struct sh_nic *nic, bool on)
 static void nic_poll(struct sh_nic *nic) SH_LOCKED
 {
 	nic->look_at = 0;
-	if (nic->asked || sh_nic_give_poll(nic))
+	if (nic->ask.under_way || sh_nic_give_poll(nic))
 		return; /* the next look comes when that is over */
 	if (!nic->fatal)
 		sh_nic_ask(nic);

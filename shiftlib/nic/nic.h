@@ -95,8 +95,11 @@ struct sh_nic {
 	bool sick;	  /* a command hangs or a carrier did not flush, until the NIC obeys
 			   * again */
 	uint8_t drained;  /* bits of enum sh_drain: no traffic here if there is another way */
-	bool asked;	  /* a job that opens the NIC or asks its port is under way */
-	bool ask_again;	  /* the port changed meanwhile */
+	struct {
+		bool under_way;	    /* a job that opens the NIC or asks its port */
+		bool again;	    /* the port changed meanwhile */
+		uint64_t obeyed_at; /* start of the last question that was answered; 0: none */
+	} ask;
 	struct sh_hang hang;
 	enum sh_event_cause dead_by; /* fatal: the cause */
 	uint64_t look_at;	     /* dead or sick: time of the next try; 0: well */

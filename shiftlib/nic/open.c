@@ -237,8 +237,8 @@ const char *sh_nic_submit(struct sh_nic *nic, void (*run)(struct sh_job *),
 	*task = (struct nic_job){ .job = { .fn = run, .done = done }, .nic = nic };
 	sh_job_begin(&nic->busy);
 	if (!sh_worker_submit(run == sh_nic_ask_run ? nic->prompt : nic->worker, &task->job)) {
-		nic->asked = true;
-		nic->ask_again = false;
+		nic->ask.under_way = true;
+		nic->ask.again = false;
 		return NULL;
 	}
 	sh_job_end(&nic->busy);
@@ -309,7 +309,7 @@ static void nic_open_done(struct sh_job *job)
 	struct nic_job *task = (struct nic_job *)job;
 
 	sh_lock();
-	task->nic->asked = false;
+	task->nic->ask.under_way = false;
 	nic_open_finish(task->nic, task, job->canceled ? "SHIFT is ending" : task->why);
 	sh_job_end(&task->nic->busy);
 	sh_unlock();
@@ -465,7 +465,7 @@ static void nic_reopen_done(struct sh_job *job)
 	struct sh_nic *nic = task->nic;
 
 	sh_lock();
-	nic->asked = false;
+	nic->ask.under_way = false;
 	if ((task->why || job->canceled) && nic->yield.closed)
 		sh_nic_give_again(nic);
 	else if (task->why || job->canceled)

@@ -46,7 +46,7 @@ static void own_done(struct sh_job *job)
 	struct sh_nic *nic = task->nic;
 
 	sh_lock();
-	nic->asked = false;
+	nic->ask.under_way = false;
 	sh_nic_control_woken(nic, !task->ret && !job->canceled);
 	sh_job_end(&nic->busy);
 	sh_kick();
@@ -61,7 +61,7 @@ static void own_done(struct sh_job *job)
 void sh_nic_own_partition(struct sh_nic *nic)
 {
 	if (!nic->tenant.moved || !nic->control || nic->fatal || nic->sick || nic->yield.closed ||
-	    nic->asked)
+	    nic->ask.under_way)
 		return;
 	nic->tenant.moved = false;
 	if (!sh_control_astray(nic->control, &nic->tenant.pkeys) ||

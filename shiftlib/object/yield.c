@@ -382,7 +382,7 @@ static bool yield_step_far(void) SH_DROPS
 /* True if the NIC is being opened: that takes room, and can be given back only when it is open. */
 static bool yield_nic_busy(const struct sh_nic *nic)
 {
-	return nic->state == SH_NIC_OPENING || nic->asked ||
+	return nic->state == SH_NIC_OPENING || nic->ask.under_way ||
 	       (nic->yield.closed && nic->removal.leaving);
 }
 

@@ -25,6 +25,7 @@ struct outbox_record {
 	const struct sc_msg_home *home;
 	const struct sh_wire_word *word;
 	const struct sh_wire_log *log;
+	const struct sh_wire_inquiry *inquiry;
 };
 
 static void outbox_send(struct sh_peer_path *path)
@@ -103,6 +104,8 @@ static int outbox_write(struct sh_peer_path *path, const struct outbox_record *r
 		return sh_wire_put_word(writer, &record->ids, record->word);
 	if (record->log)
 		return sh_wire_put_log(writer, &record->ids, record->log);
+	if (record->inquiry)
+		return sh_wire_put_inquiry(writer, &record->ids, record->inquiry);
 	ret = sh_wire_put_state(writer, &record->ids, record->state);
 	path->out_states |= !ret;
 	sh_peers.states_sent += !ret;
@@ -143,6 +146,12 @@ void sh_outbox_put_log(struct sh_peer_path *path, const struct sh_wire_ids *ids,
 		       const struct sh_wire_log *log)
 {
 	outbox_put(path, &(struct outbox_record){ .ids = *ids, .log = log });
+}
+
+void sh_outbox_put_inquiry(struct sh_peer_path *path, const struct sh_wire_ids *ids,
+			   const struct sh_wire_inquiry *inquiry)
+{
+	outbox_put(path, &(struct outbox_record){ .ids = *ids, .inquiry = inquiry });
 }
 
 void sh_outbox_put_home(struct sh_peer_path *path, const struct sh_wire_ids *ids,

@@ -26,6 +26,8 @@ void sh_outbox_put_word(struct sh_peer_path *path, const struct sh_wire_ids *ids
 			const struct sh_wire_word *word) SH_LOCKED;
 void sh_outbox_put_log(struct sh_peer_path *path, const struct sh_wire_ids *ids,
 		       const struct sh_wire_log *log) SH_LOCKED;
+void sh_outbox_put_inquiry(struct sh_peer_path *path, const struct sh_wire_ids *ids,
+			   const struct sh_wire_inquiry *inquiry) SH_LOCKED;
 void sh_outbox_put_home(struct sh_peer_path *path, const struct sh_wire_ids *ids,
 			const struct sc_msg_home *home) SH_LOCKED;
 

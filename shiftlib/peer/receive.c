@@ -40,7 +40,8 @@ static void receive_record(struct sh_peer *peer, const struct sh_nic *nic,
 	case SH_WIRE_STATE: sh_news_peer_message(peer, nic, record); break;
 	case SH_WIRE_HOME:
 	case SH_WIRE_WORD:
-	case SH_WIRE_LOG: sh_news_peer_told(peer, record); break;
+	case SH_WIRE_LOG:
+	case SH_WIRE_INQUIRY: sh_news_peer_told(peer, record); break;
 	case SH_WIRE_UNKNOWN: sh_news_peer_unknown(peer, record); break;
 	case SH_WIRE_KEYS: sh_keys_heard(peer, record); break;
 	case SH_WIRE_KEYS_ACK: sh_keys_acked(peer, record->seq); break;

@@ -238,7 +238,7 @@ static void cq_resize_shadow(struct sh_cq *cq, struct sh_shadow_cq *shadow) SH_D
 	shadow->refs++;
 	sh_job_begin(&cq->busy);
 	while (!task->finished && !nic_hangs(shadow->nic)) {
-		if (sh_now_ns() >= ask_at && !shadow->nic->asked)
+		if (sh_now_ns() >= ask_at && !shadow->nic->ask.under_way)
 			sh_nic_ask(shadow->nic); /* a long line, or a hang? */
 		sh_wait_some(RESIZE_LOOK_NS);
 	}

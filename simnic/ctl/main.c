@@ -65,8 +65,8 @@ static const char help[] =
 	"TARGET: a NIC (h0/mlx5_0) or, for switch faults, a rail switch (rail0)\n"
 	"KIND:   port-down port-up cable-down cable-up switch-down switch-up\n"
 	"        lose-tx lose-rx lose-acks lose-loopback hold-requests hold-acks pause\n"
-	"        cut-message nic-hang nic-internal-error nic-zombie nic-unplug nic-pci-error\n"
-	"        nic-disassociate nic-removed nic-reprobe heal\n"
+	"        cut-message nic-blind nic-hang nic-internal-error nic-zombie nic-unplug\n"
+	"        nic-pci-error nic-disassociate nic-removed nic-reprobe heal\n"
 	"--at-message N: when the NIC has sent N more messages. --for SEC: it ends after that "
 	"time.\n";
 

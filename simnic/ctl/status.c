@@ -53,6 +53,7 @@ static const struct condition conditions[] = {
 	FAULT(hold_requests, "holds requests"),
 	FAULT(hold_acks, "holds acks"),
 	FAULT(paused, "paused"),
+	FAULT(blind, "does not read its host's memory"),
 	FAULT(cut_next, "cuts the next message"),
 	{ "quirks", "has quirks", offsetof(struct sn_nic, quirks) },
 };

@@ -444,9 +444,15 @@ static bool fatal_can_wait(const struct sn_qp *qp, enum rsp_verdict verdict)
 
 static void run_request(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
-	enum rsp_verdict verdict = execute(qp, pkt);
 	bool is_send = pkt->op == SN_PKT_SEND;
+	enum rsp_verdict verdict;
 
+	if (sn_wire_blind(qp)) { /* nor does it reach the queues of completions and events */
+		if (qp->attr.type == IBV_QPT_RC)
+			(void)send_nak(qp, SN_PKT_NAK, MLX5_CQE_SYNDROME_REMOTE_OP_ERR);
+		return;
+	}
+	verdict = execute(qp, pkt);
 	if (fatal_can_wait(qp, verdict) && !is_send)
 		verdict = RSP_LOST;
 	switch (verdict) {

@@ -409,6 +409,11 @@ bool sn_wire_paused(const struct sn_qp *qp)
 			      (uint32_t)qp->dst_host, (uint32_t)qp->dst_nic);
 }
 
+bool sn_wire_blind(const struct sn_qp *qp)
+{
+	return atomic_load_explicit(&qp->dev->nic->fault.blind, memory_order_relaxed);
+}
+
 uint32_t sn_wire_owner(const struct sn_qp *qp)
 {
 	if (qp->dst_host < 0 || qp->dest_qpn >= SN_QPN_MAX)

@@ -28,6 +28,7 @@ static const char *const fault_names[SN_FAULT_KINDS] = {
 	[SN_FAULT_HOLD_ACKS] = "hold-acks",
 	[SN_FAULT_PAUSE] = "pause",
 	[SN_FAULT_CUT_MESSAGE] = "cut-message",
+	[SN_FAULT_NIC_BLIND] = "nic-blind",
 	[SN_FAULT_NIC_HANG] = "nic-hang",
 	[SN_FAULT_NIC_INTERNAL_ERROR] = "nic-internal-error",
 	[SN_FAULT_NIC_ZOMBIE] = "nic-zombie",
@@ -232,7 +233,8 @@ static void nic_heal(struct sn_fabric *fabric, struct sn_nic *nic)
 	_Atomic uint32_t *const words[] = { &nic->fault.lose_tx,   &nic->fault.lose_rx,
 					    &nic->fault.lose_acks, &nic->fault.hold_requests,
 					    &nic->fault.hold_acks, &nic->fault.paused,
-					    &nic->fault.cut_next,  &nic->fault.lose_loopback };
+					    &nic->fault.cut_next,  &nic->fault.lose_loopback,
+					    &nic->fault.blind };
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		atomic_store(words[i], 0);
@@ -259,6 +261,7 @@ static void begin(struct sn_fabric *fabric, enum sn_fault_kind kind, uint32_t ho
 	case SN_FAULT_HOLD_ACKS: return atomic_store(&nic->fault.hold_acks, 1);
 	case SN_FAULT_PAUSE: return atomic_store(&nic->fault.paused, 1);
 	case SN_FAULT_CUT_MESSAGE: return atomic_store(&nic->fault.cut_next, SN_CUT_ARMED);
+	case SN_FAULT_NIC_BLIND: return atomic_store(&nic->fault.blind, 1);
 	case SN_FAULT_NIC_HANG: return nic_dies(fabric, nic, SN_NIC_HANG);
 	case SN_FAULT_NIC_INTERNAL_ERROR: return nic_dies(fabric, nic, SN_NIC_INTERNAL_ERROR);
 	case SN_FAULT_NIC_ZOMBIE: return nic_loses_firmware(fabric, nic);
@@ -292,6 +295,7 @@ static void end(struct sn_fabric *fabric, enum sn_fault_kind kind, uint32_t host
 	case SN_FAULT_CUT_MESSAGE:
 		atomic_store(&nic->fault.cut_next, SN_CUT_NONE);
 		return port_set(fabric, nic, 1);
+	case SN_FAULT_NIC_BLIND: return atomic_store(&nic->fault.blind, 0);
 	case SN_FAULT_NIC_HANG: return nic_ends(fabric, nic, SN_NIC_HANG);
 	case SN_FAULT_NIC_INTERNAL_ERROR:
 	case SN_FAULT_NIC_ZOMBIE:

@@ -77,7 +77,7 @@ enum sn_cut { SN_CUT_NONE, SN_CUT_ARMED, SN_CUT_BEGUN };
 /* Faults on a NIC's packets. Each but cut_next is 0 or 1: enum sn_fault_kind explains them. */
 struct sn_nic_faults {
 	_Atomic uint32_t lose_tx, lose_rx, lose_acks, lose_loopback, cut_next;
-	_Atomic uint32_t hold_requests, hold_acks, paused;
+	_Atomic uint32_t hold_requests, hold_acks, paused, blind;
 };
 
 /*

@@ -72,6 +72,7 @@ static int put_record(struct sh_wire_writer *writer, const struct sh_wire_record
 	case SH_WIRE_HOME: return sh_wire_put_home(writer, &record->ids, &record->home);
 	case SH_WIRE_WORD: return sh_wire_put_word(writer, &record->ids, &record->word);
 	case SH_WIRE_LOG: return sh_wire_put_log(writer, &record->ids, &record->log);
+	case SH_WIRE_INQUIRY: return sh_wire_put_inquiry(writer, &record->ids, &record->inquiry);
 	case SH_WIRE_UNKNOWN: return sh_wire_put_unknown(writer, &record->ids);
 	case SH_WIRE_KEYS: return put_keys(writer, record);
 	case SH_WIRE_KEYS_ACK: return sh_wire_put_keys_ack(writer, record->seq);
@@ -185,6 +186,10 @@ bool wire_record_same(const struct sh_wire_record *a, const struct sh_wire_recor
 	case SH_WIRE_HOME: return same_ids(&a->ids, &b->ids) && same_home(&a->home, &b->home);
 	case SH_WIRE_WORD: return same_ids(&a->ids, &b->ids) && same_word(&a->word, &b->word);
 	case SH_WIRE_LOG: return same_ids(&a->ids, &b->ids) && same_log(&a->log, &b->log);
+	case SH_WIRE_INQUIRY:
+		return same_ids(&a->ids, &b->ids) && a->inquiry.kind == b->inquiry.kind &&
+		       a->inquiry.status == b->inquiry.status &&
+		       a->inquiry.carrier == b->inquiry.carrier;
 	case SH_WIRE_UNKNOWN: return same_ids(&a->ids, &b->ids);
 	case SH_WIRE_KEYS: return same_keys(a, b);
 	case SH_WIRE_NICS: return same_nics(a, b);

@@ -128,7 +128,7 @@ void sh_intro_record(const struct sh_qp *qp, struct kv_record *record)
 	uint32_t k;
 
 	*record = (struct kv_record){
-		.caps = sh.config.atomic_home ? SH_WIRE_CAP_HOME : 0,
+		.caps = SH_WIRE_CAP_INQUIRY | (sh.config.atomic_home ? SH_WIRE_CAP_HOME : 0),
 		.instance = sh.instance,
 		.conn_id = qp->conn_id,
 		.nonce = qp->nonce,

@@ -32,6 +32,20 @@ struct sh_qp_room {
 	bool waits; /* there is no room yet; counted in sh_conns.roomless */
 };
 
+/* Looks into an error that a sick NIC may have made, in struct sh_qp. */
+struct sh_qp_inquiry {
+	uint64_t since; /* start; 0: none is under way */
+	uint32_t epoch; /* carrier of the error */
+	uint8_t status; /* of the error */
+	bool asks;	/* the peer is asked, too, and has not answered */
+	uint64_t look_at, interval;
+	struct {		  /* the peer's question */
+		uint64_t since;	  /* time of hearing it first; 0: there is none */
+		uint32_t epoch;	  /* of a carrier */
+		uint64_t look_at; /* 0: it was answered */
+	} of_peer;
+};
+
 /* READs that push what the NICs wrote that are left, in struct sh_qp. */
 struct sh_qp_push {
 	uint64_t since; /* when the count was final, and began to wait; 0: it has not */

@@ -235,6 +235,12 @@ static int put_random(struct sh_wire_writer *writer, struct sent *sent)
 		r->ids = random_ids();
 		r->log = random_log();
 		return sh_wire_put_log(writer, &r->ids, &r->log);
+	case SH_WIRE_INQUIRY:
+		r->ids = random_ids();
+		r->inquiry.kind = (uint8_t)random_below(&rng, SH_WIRE_INQUIRY_KINDS);
+		r->inquiry.status = (uint8_t)random_next(&rng);
+		r->inquiry.carrier = (uint32_t)random_next(&rng);
+		return sh_wire_put_inquiry(writer, &r->ids, &r->inquiry);
 	case SH_WIRE_UNKNOWN: return sh_wire_put_unknown(writer, &r->ids);
 	case SH_WIRE_KEYS:
 		n = 1 + random_below(&rng, 8);

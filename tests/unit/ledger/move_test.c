@@ -743,12 +743,23 @@ static void a_doubt_behind_a_flush_is_asked_of(void **state)
 	assert_int_equal(rig->events.app_errors, 0);
 }
 
-/* Unguarded, it is passed on like any other; and where only the application can be at fault. */
-static void without_guard_or_doubt_it_is_told(void **state)
+/* Where the driver never means a link by it, the program or a sick NIC is at fault. */
+static void without_doubt_it_is_an_accusation(void **state)
+{
+	assert_int_equal(post("W"), 1);
+	vf_die(vrig_active(rig), IBV_WC_LOC_QP_OP_ERR);
+	see_none();
+	assert_int_equal(rig->events.withheld, 1);
+	assert_int_equal(rig->events.doubts, 0);
+	assert_int_equal(rig->events.app_errors, 1);
+}
+
+/* Unguarded, it is passed on like any other. */
+static void without_guard_it_is_told(void **state)
 {
 	struct ibv_wc wc[MAX];
 
-	ENGINE->qp.guard(rig->sp, !(rig->dev.knobs & VF_DOWN_IS_OP));
+	ENGINE->qp.guard(rig->sp, false);
 	assert_int_equal(post("W"), 1);
 	vf_die(vrig_active(rig), IBV_WC_LOC_QP_OP_ERR);
 	assert_int_equal(vrig_poll(rig, true, false, wc, MAX), 1);
@@ -874,8 +885,9 @@ int main(void)
 		DOUBTFUL(a_link_that_is_down_is_not_told),
 		DOUBTFUL(an_error_of_the_application_is_told),
 		DOUBTFUL(a_doubt_behind_a_flush_is_asked_of),
-		DOUBTFUL(without_guard_or_doubt_it_is_told),
-		CASE(without_guard_or_doubt_it_is_told),
+		DOUBTFUL(without_guard_it_is_told),
+		CASE(without_guard_it_is_told),
+		CASE(without_doubt_it_is_an_accusation),
 		DOUBTFUL(a_receive_leaves_no_doubt),
 	};
 

@@ -14,7 +14,7 @@ MUTANTS = (
     ("a completion that is missing is passed over", "errors.c",
      "		if (led_completes(qp, i) || (*led_mark(qp, i) & LED_MARK_DELIVERED))\n			return;\n", "		;\n"),
     ("an error goes to the application while guarded", "errors.c",
-     "(cls != SP_ERROR_APPLICATION && atomic_load(&qp->guard))", "false"),
+     "((send || cls != SP_ERROR_APPLICATION) && atomic_load(&qp->guard))", "false"),
     ("wr_id of another slot", "cq.c",
      "	wc->wr_id = led_slot(qp, n)->own.wr_id;\n	signaled", "	wc->wr_id = led_slot(qp, n + 1)->own.wr_id;\n	signaled"),
     ("unsignaled ones are not counted", "cq.c",

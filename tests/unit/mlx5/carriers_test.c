@@ -418,6 +418,42 @@ static void held_completion_survives_moves(void **state)
 	ibv_end_poll(cq);
 }
 
+/* -- errors that are the program's, or a sick NIC's ------------------------------------------- */
+
+/* The shell says whose the error is, and gives it back. */
+static void an_error_of_a_send_is_withheld(void **state)
+{
+	struct ibv_wc wc[4];
+
+	post(3, 0);
+	fake_run(rig->app, 1);
+	fake_flush(rig->app, MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR);
+	poll(1, 0);
+	assert_int_equal(fake_events.app_errors, 1);
+	assert_int_equal(fake_events.withheld, 1);
+	ENGINE->move.withhold(rig->sp);
+	ENGINE->move.fail_all(rig->sp, IBV_WC_REM_ACCESS_ERR, 0x77, 0);
+	assert_int_equal(rig_poll(rig, true, wc, 4), 2);
+	assert_int_equal(wc[0].wr_id, 2);
+	assert_int_equal(wc[0].status, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(wc[0].vendor_err, 0x77);
+	assert_int_equal(wc[1].wr_id, 3);
+	assert_int_equal(wc[1].status, IBV_WC_WR_FLUSH_ERR);
+}
+
+/* The receive that is at fault has a status of its own, and no send can stand for it. */
+static void an_error_of_a_receive_is_passed_on(void **state)
+{
+	struct ibv_wc wc[4];
+
+	post(0, 1);
+	fake_recv_error(rig->app, MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR);
+	assert_int_equal(rig_poll(rig, false, wc, 4), 1);
+	assert_int_equal(wc[0].status, IBV_WC_LOC_LEN_ERR);
+	assert_int_equal(fake_events.app_errors, 1);
+	assert_int_equal(fake_events.withheld, 0);
+}
+
 int main(void)
 {
 #define TEST(f, setup) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -434,6 +470,9 @@ int main(void)
 		TEST(one_after_the_other_dies, setup),
 		TEST(one_after_the_other_dies, setup_ex),
 		TEST(its_error_is_told, setup),
+		TEST(an_error_of_a_send_is_withheld, setup),
+		TEST(an_error_of_a_send_is_withheld, setup_ex),
+		TEST(an_error_of_a_receive_is_passed_on, setup),
 		TEST(dies_right_after_the_move, setup),
 		TEST(dies_right_after_the_move, setup_ex),
 		TEST(held_completion_survives_moves, setup_ex),

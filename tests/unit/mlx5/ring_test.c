@@ -126,20 +126,6 @@ static void errors_pass_without_guard(void **state)
 	assert_int_equal(fake_events.withheld, 0);
 }
 
-static void application_errors_pass_the_guard(void **state)
-{
-	struct ibv_wc wc[4];
-
-	ENGINE->qp.guard(rig->sp, true);
-	write_n(0, 2, IBV_SEND_SIGNALED);
-	fake_flush(rig->app, MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR);
-	assert_int_equal(rig_poll(rig, true, wc, 4), 2);
-	assert_int_equal(wc[0].status, IBV_WC_REM_ACCESS_ERR);
-	assert_int_equal(wc[1].status, IBV_WC_WR_FLUSH_ERR);
-	assert_int_equal(fake_events.app_errors, 1);
-	assert_int_equal(fake_events.withheld, 0);
-}
-
 static void transport_errors_are_withheld(void **state)
 {
 	struct ibv_wc wc[4];
@@ -934,7 +920,6 @@ int main(void)
 		TEST(posts_and_polls_over_the_end),
 		TEST(full_ring_is_refused),
 		TEST(errors_pass_without_guard),
-		TEST(application_errors_pass_the_guard),
 		TEST(transport_errors_are_withheld),
 		TEST(cause_behind_a_withheld_flush_is_reported),
 		TEST(waiting_error_is_seen),

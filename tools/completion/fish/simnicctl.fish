@@ -79,7 +79,7 @@ complete -c simnicctl -n _simnicctl_first -a real -d 'the host has a real device
 complete -c simnicctl -n 'contains -- real (commandline -opc)[2]' -l host -x -a '(_simnicctl_host)' -d 'the host'
 complete -c simnicctl -n 'contains -- real (commandline -opc)[2]' -l help -d 'show how it is used'
 complete -c simnicctl -n _simnicctl_first -a fault -d 'break something'
-complete -c simnicctl -n '_simnicctl_is fault 1' -a 'port-down port-up cable-down cable-up switch-down switch-up lose-tx lose-rx lose-acks lose-loopback hold-requests hold-acks pause cut-message nic-hang nic-internal-error nic-zombie nic-unplug nic-pci-error nic-disassociate nic-removed nic-reprobe heal'
+complete -c simnicctl -n '_simnicctl_is fault 1' -a 'port-down port-up cable-down cable-up switch-down switch-up lose-tx lose-rx lose-acks lose-loopback hold-requests hold-acks pause cut-message nic-blind nic-hang nic-internal-error nic-zombie nic-unplug nic-pci-error nic-disassociate nic-removed nic-reprobe heal'
 complete -c simnicctl -n '_simnicctl_is fault 2' -a '(_simnicctl_target)'
 complete -c simnicctl -n 'contains -- fault (commandline -opc)[2]' -l after -x -d 'later'
 complete -c simnicctl -n 'contains -- fault (commandline -opc)[2]' -l at-message -x -d 'when the NIC has sent N more messages'
