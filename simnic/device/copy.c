@@ -329,10 +329,19 @@ static void copy_pieces(copy_fn *copy, const struct iovec *dst, uint32_t n_dst,
 	}
 }
 
+/* Reads of this process that found nothing where memory should be, since its start. */
+static volatile sig_atomic_t missed;
+
+void sn_copy_missed(void)
+{
+	missed++;
+}
+
 int sn_copy_pieces(const struct iovec *dst, uint32_t n_dst, const struct iovec *src, uint32_t n_src,
 		   uint64_t bytes)
 {
 	copy_fn *copy = torn ? store_torn : store_in_order;
+	sig_atomic_t before = missed;
 
 	if (guarded && sigsetjmp(at_fault, 0)) {
 		copying = 0;
@@ -341,7 +350,7 @@ int sn_copy_pieces(const struct iovec *dst, uint32_t n_dst, const struct iovec *
 	copying = guarded;
 	copy_pieces(copy, dst, n_dst, src, n_src, bytes);
 	copying = 0;
-	return 0;
+	return missed == before ? 0 : -EFAULT;
 }
 
 void sn_copy_out(void *dst, const struct iovec *src, uint32_t n_src, uint64_t bytes)

@@ -39,6 +39,11 @@ struct sn_device_guest {
 };
 /* Takes the guest in, and starts the device if nobody has. @slot: the process's in the fabric. */
 int sn_device_take_guest(const struct sn_device_guest *guest, uint32_t *slot);
+/*
+ * Says that a read of the guest's memory by the calling thread has found nothing: the copy under
+ * way, if there is one, fails. In a signal handler.
+ */
+void sn_copy_missed(void);
 /* There is something to do earlier than the device thread knows. Lock held. */
 void sn_engine_kick(void);
 
@@ -60,6 +65,8 @@ struct sn_dev_events {
 	uint64_t (*map)(void *ctx, const uint64_t *page, uint32_t n, uint32_t shift,
 			uint64_t offset, uint64_t bytes);
 	void (*unmap)(void *ctx, uint64_t at, uint64_t bytes);
+	/* True if something that was read just now, or before, was not there: it reads as zeros. */
+	bool (*unread)(void *ctx);
 	void *ctx;
 };
 /*

@@ -328,7 +328,11 @@ static enum req_step transmit(struct sn_qp *qp, struct sn_txe *tx, const struct 
 
 	sn_wire_prepare(qp, pkt, wire_op(wqe->opcode));
 	pkt_headers(qp, pkt, wqe, tx);
-	rc = pkt->length && sn_wire_blind(qp) ? -EACCES : pkt_payload(qp, pkt, wqe);
+	rc = pkt_payload(qp, pkt, wqe);
+	if (!rc && pkt->length && sn_wire_blind(qp)) {
+		sn_stage_release(pkt);
+		rc = -EACCES;
+	}
 	if (rc == -EAGAIN)
 		return REQ_BACKPRESSURE;
 	if (rc) {

@@ -42,6 +42,7 @@ enum rsp_verdict {
 	RSP_PART,    /* a piece, not its message's last: the same */
 	RSP_LOST,    /* did not arrive in full: as if it had never come */
 	RSP_NOT_NOW, /* receive queue empty */
+	RSP_BLIND,   /* what the host has said about it cannot be read */
 	RSP_NAK_ACCESS,
 	RSP_NAK_INVALID,
 	RSP_NAK_OPERATION,
@@ -170,6 +171,16 @@ static bool send_nak(struct sn_qp *qp, enum sn_pkt_op op, uint8_t syndrome)
 	return !sn_wire_send(qp, pkt);
 }
 
+/*
+ * A NIC that does not reach its host's memory says so to the other end; neither does it reach the
+ * queues of completions and events, so its own host hears nothing.
+ */
+static void refuse_blind(struct sn_qp *qp)
+{
+	if (qp->attr.type == IBV_QPT_RC)
+		(void)send_nak(qp, SN_PKT_NAK, MLX5_CQE_SYNDROME_REMOTE_OP_ERR);
+}
+
 /* ---- requests ------------------------------------------------------------------------------- */
 
 /*
@@ -184,11 +195,16 @@ static bool invalidation_fails(const struct sn_qp *qp, const struct sn_pkt *pkt)
 
 static enum rsp_verdict do_send(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
+	enum sn_rq_verdict verdict;
+
 	if (invalidation_fails(qp, pkt)) {
 		sn_rq_fail(qp, MLX5_CQE_SYNDROME_REMOTE_INVAL_REQ_ERR);
 		return RSP_NAK_ACCESS;
 	}
-	switch (sn_rq_consume(qp, pkt, NULL)) {
+	verdict = sn_rq_consume(qp, pkt, NULL);
+	if (verdict != SN_RQ_OK && sn_wire_blind(qp))
+		return RSP_BLIND;
+	switch (verdict) {
 	case SN_RQ_OK:
 		if (pkt->flags & SN_PKT_F_INVALIDATE)
 			sn_key_end(qp, be32toh(pkt->imm));
@@ -287,6 +303,10 @@ static void answer_atomic(struct sn_qp *qp, uint32_t psn, uint64_t result)
 {
 	struct sn_pkt *pkt = answer(qp, SN_PKT_ATOMIC_RESP, psn);
 
+	if (sn_wire_blind(qp)) { /* the result is not what memory holds */
+		refuse_blind(qp);
+		return;
+	}
 	if (sn_nic_quirk(qp->dev->nic, SN_QUIRK_ATOMICS_SWAPPED))
 		result = __builtin_bswap64(result);
 	pkt->length = pkt->n_inline = sizeof(result);
@@ -447,12 +467,7 @@ static void run_request(struct sn_qp *qp, const struct sn_pkt *pkt)
 	bool is_send = pkt->op == SN_PKT_SEND;
 	enum rsp_verdict verdict;
 
-	if (sn_wire_blind(qp)) { /* nor does it reach the queues of completions and events */
-		if (qp->attr.type == IBV_QPT_RC)
-			(void)send_nak(qp, SN_PKT_NAK, MLX5_CQE_SYNDROME_REMOTE_OP_ERR);
-		return;
-	}
-	verdict = execute(qp, pkt);
+	verdict = sn_wire_blind(qp) ? RSP_BLIND : execute(qp, pkt);
 	if (fatal_can_wait(qp, verdict) && !is_send)
 		verdict = RSP_LOST;
 	switch (verdict) {
@@ -464,6 +479,7 @@ static void run_request(struct sn_qp *qp, const struct sn_pkt *pkt)
 	case RSP_PART: acknowledge(qp, pkt); break;
 	case RSP_LOST: break;
 	case RSP_NOT_NOW: not_now(qp, pkt); break;
+	case RSP_BLIND: refuse_blind(qp); break;
 	case RSP_NAK_ACCESS:
 		refuse(qp, MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR, true);
 		break;
@@ -531,6 +547,12 @@ static int send_read_chunk(struct sn_qp *qp, struct sn_rd *rd)
 	if (len) /* an empty response reads nothing, so it pushes nothing */
 		sn_posted_push(qp->dev);
 	rc = sn_stage_put(pkt, &src, 1, len);
+	if (!rc && len && sn_wire_blind(qp)) {
+		sn_stage_release(pkt);
+		refuse_blind(qp);
+		qp->rsp.rd_head = qp->rsp.rd_tail;
+		return -EFAULT;
+	}
 	if (!rc)
 		rc = sn_wire_send(qp, pkt);
 	if (rc)

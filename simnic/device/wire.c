@@ -411,7 +411,10 @@ bool sn_wire_paused(const struct sn_qp *qp)
 
 bool sn_wire_blind(const struct sn_qp *qp)
 {
-	return atomic_load_explicit(&qp->dev->nic->fault.blind, memory_order_relaxed);
+	const struct sn_dev *dev = qp->dev;
+
+	return atomic_load_explicit(&dev->nic->fault.blind, memory_order_relaxed) ||
+	       (dev->events.unread && dev->events.unread(dev->events.ctx));
 }
 
 uint32_t sn_wire_owner(const struct sn_qp *qp)

@@ -29,7 +29,8 @@ int sn_wire_find_gid(const uint8_t gid[16], uint16_t vlan, int *host, int *nic);
 int sn_wire_find_lid(uint32_t rail, uint16_t lid, int *host, int *nic);
 void sn_count_landed(const struct sn_qp *qp, uint32_t messages, uint64_t bytes);
 bool sn_wire_paused(const struct sn_qp *qp);
-bool sn_wire_blind(const struct sn_qp *qp); /* its NIC does not read memory: SN_FAULT_NIC_BLIND */
+/* True if its NIC does not read memory (SN_FAULT_NIC_BLIND), or has just found some missing. */
+bool sn_wire_blind(const struct sn_qp *qp);
 /* The process (its slot + 1) that has the queue pair which this one is connected to; 0: none. */
 uint32_t sn_wire_owner(const struct sn_qp *qp);
 void sn_wire_sent(struct sn_qp *qp); /* notes the place of a packet that was sent just now */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "simnic/pci/bridge_own.h"
+#include "simnic/pci/bridge_space.h"
 
 #define EVENT_OF_NIC 1 /* element of the engine's events of a NIC; an object's is its address */
 
@@ -102,12 +103,18 @@ static void unmap_pages(void *ctx, uint64_t at, uint64_t bytes)
 	sn_bridge_unmap_locked(ctx, (void *)at, bytes);
 }
 
+static bool is_unread(void *ctx)
+{
+	return sn_bridge_space_unread(ctx);
+}
+
 static int open_dev(struct sn_bridge *bridge)
 {
 	const struct sn_dev_events events = { .completion = tell_completion,
 					      .async = tell_async,
 					      .map = map_pages,
 					      .unmap = unmap_pages,
+					      .unread = is_unread,
 					      .ctx = bridge };
 	int err = sn_dev_open_trapped(bridge->config.nic, &events, &bridge->dev);
 

@@ -355,6 +355,11 @@ bool sn_bridge_space_take(struct sn_bridge *bridge, struct sn_bridge_stray *stra
 	return any;
 }
 
+bool sn_bridge_space_unread(const struct sn_bridge *bridge)
+{
+	return bridge->space && bridge->space->strays.read;
+}
+
 int sn_bridge_go_astray(struct sn_bridge *bridge, uint64_t at, bool write)
 {
 	_Atomic uint64_t *word = (_Atomic uint64_t *)sn_bridge_at(bridge, at, sizeof(*word));

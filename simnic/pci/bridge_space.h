@@ -49,6 +49,11 @@ struct sn_bridge_stray {
 };
 /* Takes the oldest stray access that has not been taken yet; false: there is none. */
 bool sn_bridge_space_take(struct sn_bridge *bridge, struct sn_bridge_stray *stray);
+/*
+ * True while a read has gone astray that has not been taken: what the data path has read since may
+ * be zeros. With the engine's lock held.
+ */
+bool sn_bridge_space_unread(const struct sn_bridge *bridge);
 
 /*
  * Has the data path access 8 bytes at a DMA address that no key and no ring names, as a NIC that

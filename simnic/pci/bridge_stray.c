@@ -13,6 +13,8 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include "simnic/device/device.h"
+
 #define PAGE	4096u
 #define WATCHED 32 /* ranges at a time */
 
@@ -43,6 +45,10 @@ static void note(struct sn_strays *strays, uint8_t *page, bool write)
 {
 	struct sn_stray *last = strays->n ? &strays->met[strays->n - 1] : NULL;
 
+	if (!write) {
+		strays->read = true;
+		sn_copy_missed();
+	}
 	if (last && strays->n > strays->taken && last->write == write &&
 	    last->at + last->bytes == page)
 		last->bytes += PAGE;
@@ -117,6 +123,7 @@ bool sn_strays_take(struct sn_strays *strays, struct sn_stray *stray)
 {
 	if (strays->taken == strays->n) {
 		strays->taken = strays->n = 0;
+		strays->read = false;
 		return false;
 	}
 	*stray = strays->met[strays->taken++];

@@ -28,6 +28,7 @@ struct sn_strays {
 	void *ctx;
 	struct sn_stray met[SN_STRAYS];
 	uint32_t n, taken;
+	bool read; /* a read is among those that have not been taken; known on x86-64 */
 };
 
 /* Watches a range from now on. -ENOSPC: too many are watched; or why signals cannot be had. */

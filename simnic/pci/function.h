@@ -41,6 +41,7 @@ struct sn_pci_host {
 
 struct sn_pci_identity {
 	bool ethernet; /* link layer; false: InfiniBand */
+	bool fw_reset; /* says that the driver may reset broken firmware (iseg.c) */
 	uint64_t guid;
 	uint8_t mac[6];
 	uint16_t lid;

@@ -24,6 +24,8 @@ enum {
 	WRITABLE = 0x10,    /* the first byte that the driver may write, */
 	DOORBELL_END = 0x1c /* and the first behind those */
 };
+/* A bit that Linux names beside its field table: MLX5_FW_RESET_SUPPORTED_OFFSET of device.h. */
+enum { INITIALIZING = 0x1fc, FW_RESET = 0x40 };
 /* States of the interface, in the word of the queue's lower address. */
 enum { INTERFACE_DISABLED = 1, INTERFACE_RESET = 7, INTERFACE_SHIFT = 8 };
 #define ADDRESS_LOW (SN_FIELD_BYTE(initial_seg, cmdq_phy_addr_31_12))
@@ -52,6 +54,8 @@ void sn_iseg_reset(struct sn_pci *pci)
 	SN_SET(initial_seg, pci->iseg, fw_rev_subminor, FW_SUBMINOR);
 	SN_SET(initial_seg, pci->iseg, cmd_interface_rev, COMMAND_INTERFACE);
 	SN_SET(initial_seg, pci->iseg, health_counter, beats);
+	if (pci->identity.fw_reset)
+		pci->iseg[INITIALIZING] |= FW_RESET;
 	set_sizes(pci->iseg);
 	sn_iseg_set_timeouts(pci);
 }

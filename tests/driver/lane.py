@@ -103,18 +103,22 @@ class DriverLane(Lane):
                 "limit": self.args.limit, "busybox": self.image.busybox, "host": host,
                 "nics": self.args.nics, "times": self.args.times}
 
-    def nic(self, fabric, number, host, i):
-        """QEMU's options for a NIC behind a root port of its own."""
+    def nic(self, fabric, number, host, i, fw_reset):
+        """
+        QEMU's options for a NIC behind a root port of its own. fw_reset: the driver may reset broken firmware, which ends the
+        data path before the kernel takes its memory away; else that goes on, as a NIC's may.
+        """
         log = os.path.join(self.out, f"device-{number}-{i}")
         return ("-device", f"pcie-root-port,id=port{i},chassis=1,slot={i + 1}",
-                "-device", f"simnic,id=nic{i},bus=port{i},fabric={fabric},host={host},nic={i},log={log}")
+                "-device", f"simnic,id=nic{i},bus=port{i},fabric={fabric},host={host},nic={i},log={log}"
+                           f"{',fw-reset=on' if fw_reset else ''}")
 
     def one_guest(self, names, number, shell, fabric, host):
         socket = os.path.join(self.out, f"monitor-{number}")
         translated = self.args.iommu or any(name.startswith(TRANSLATED) for name in names)
         machine = [*MACHINE, *(IOMMU if translated else ()), "-qmp", f"unix:{socket},server=on,wait=off"]
         for i in range(self.args.nics):
-            machine += self.nic(fabric, number, host, i)
+            machine += self.nic(fabric, number, host, i, translated)
         guest = DriverGuest(self.image, self.order(names, shell, host), self.out, number, "tests/driver/inside.py",
                             self.args.nice, machine, self.args.device, WORDS + (IOMMU_WORDS if translated else ""),
                             self.args.cpus)

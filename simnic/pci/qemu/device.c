@@ -147,6 +147,7 @@ static struct sn_pci_identity identity_of(const struct sn_qemu *dev)
 	struct sn_pci_identity identity = {
 		.mac = { 0x02, 0xc9, 0, 0x51, dev->host, dev->nic },
 		.vhca_id = dev->nic + 1,
+		.fw_reset = dev->fw_reset,
 	};
 
 	return identity;
@@ -370,6 +371,7 @@ static Property properties[] = {
 	DEFINE_PROP_UINT32("host", struct sn_qemu, host, 0),
 	DEFINE_PROP_UINT32("nic", struct sn_qemu, nic, 0),
 	DEFINE_PROP_STRING("log", struct sn_qemu, log_name),
+	DEFINE_PROP_BOOL("fw-reset", struct sn_qemu, fw_reset, false),
 	DEFINE_PROP_END_OF_LIST(),
 };
 

@@ -33,6 +33,7 @@ struct sn_qemu {
 	char *fabric; /* SIMNIC_FABRIC of the environment, if it is not said */
 	uint32_t host, nic;
 	char *log_name;
+	bool fw_reset;
 };
 
 /*
