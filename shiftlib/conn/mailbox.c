@@ -112,6 +112,12 @@ static void mailbox_error(struct sh_qp *qp) SH_LOCKED
 	sh_conn_event(qp, &event);
 }
 
+static void mailbox_take_app_error(struct sh_qp *qp) SH_LOCKED
+{
+	qp->error.status = (enum ibv_wc_status)atomic_load(&qp->mailbox.app_error_status);
+	qp->error.vendor_err = atomic_load(&qp->mailbox.app_error_vendor);
+}
+
 /*
  * The application's own error, among completions that are withheld: a move cannot mend it (P6), so
  * all that is withheld is given back, this error first.
@@ -120,8 +126,7 @@ void sh_mailbox_program(struct sh_qp *qp)
 {
 	bool stopped = qp->app.state == IBV_QPS_ERR;
 
-	qp->error.status = (enum ibv_wc_status)atomic_load(&qp->mailbox.app_error_status);
-	qp->error.vendor_err = atomic_load(&qp->mailbox.app_error_vendor);
+	mailbox_take_app_error(qp);
 	qp->error.fails = true;
 	qp->app.state = IBV_QPS_ERR;
 	if (!stopped)
@@ -139,14 +144,18 @@ void sh_mailbox_nic(struct sh_qp *qp)
 	mailbox_error(qp);
 }
 
+void sh_mailbox_peek(struct sh_qp *qp)
+{
+	if (atomic_load(&qp->mailbox.pending) & SH_PENDING_APP_ERROR)
+		mailbox_take_app_error(qp);
+}
+
 /* Until somebody knows better, the error stands as the first one of the connection. */
 static void mailbox_app_error(struct sh_qp *qp) SH_LOCKED
 {
-	enum ibv_wc_status status = (enum ibv_wc_status)atomic_load(&qp->mailbox.app_error_status);
-
-	qp->error.status = status;
-	qp->error.vendor_err = atomic_load(&qp->mailbox.app_error_vendor);
-	if (!SH_PARTS_ASK(news.accused, qp, atomic_load(&qp->mailbox.app_error_epoch), status))
+	mailbox_take_app_error(qp);
+	if (!SH_PARTS_ASK(news.accused, qp, atomic_load(&qp->mailbox.app_error_epoch),
+			  qp->error.status))
 		sh_mailbox_program(qp);
 }
 

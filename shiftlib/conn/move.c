@@ -383,10 +383,25 @@ static bool move_stopped(const struct sh_carrier *carrier)
 	return !carrier->qp || !carrier->to_error || carrier->in_error || sh_carrier_dead(carrier);
 }
 
+/* An error of the program's that came meanwhile was withheld; stock would have shown it first. */
+static void move_end_collect(struct sh_qp *qp) SH_LOCKED
+{
+	struct sh_qp_ending *ending = &qp->error.ending;
+
+	(void)sh_move_collect(qp);
+	sh_mailbox_peek(qp);
+	if (qp->error.status == IBV_WC_SUCCESS ||
+	    sp_error_class_of(qp->error.status) != SP_ERROR_APPLICATION)
+		return;
+	ending->first = qp->error.status;
+	ending->vendor_err = qp->error.vendor_err;
+}
+
 static void move_ended(struct sh_qp *qp) SH_LOCKED
 {
 	struct sh_qp_ending *ending = &qp->error.ending;
 
+	move_end_collect(qp);
 	ending->over = true;
 	ending->at = 0;
 	sh_clock_touch(qp); /* here also when a worker's command has returned */
@@ -418,7 +433,7 @@ static void move_end(struct sh_qp *qp, enum ibv_wc_status first, uint32_t vendor
 						 .vendor_err = vendor_err,
 						 .delivered = n_delivered,
 						 .at = sh_now_ns() + sh.config.hang.command_ns };
-		(void)sh_move_collect(qp); /* an error of the application's own is its error */
+		move_end_collect(qp);
 		sp_qp_withhold(qp->sp);
 	}
 	move_all_to_error(qp);

@@ -138,8 +138,8 @@ struct sh_qp {
 		struct sh_qp_unknown unknown;
 		struct sh_qp_room room;
 		struct sh_qp_push push;
-		struct sh_qp_inquiry inquiry;
-		struct sh_pooled *pooled; /* made ahead for it; NULL: none */
+		struct sh_qp_inquiry *inquiry; /* NULL: nothing was ever asked */
+		struct sh_pooled *pooled;      /* made ahead for it; NULL: none */
 	};
 };
 

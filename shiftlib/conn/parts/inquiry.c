@@ -6,7 +6,7 @@
  * way, and answers. A sick NIC makes the error a fault of the carrier; else it is the program's,
  * also where nobody has answered in time.
  */
-#include <string.h>
+#include <stdlib.h>
 #include "shiftlib/base/util.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/clock.h"
@@ -30,6 +30,19 @@
 #define INQUIRY_WAITS	 10 /* times SHIFT_HANG_MS: so long an answer is waited for */
 
 enum inquiry_health { INQUIRY_UNKNOWN, INQUIRY_WELL, INQUIRY_SICK };
+
+/* NULL: no memory. */
+static struct sh_qp_inquiry *inquiry_of(struct sh_qp *qp)
+{
+	if (!qp->inquiry)
+		qp->inquiry = calloc(1, sizeof(*qp->inquiry));
+	return qp->inquiry;
+}
+
+static bool inquiry_is_on(const struct sh_qp *qp)
+{
+	return qp->inquiry && qp->inquiry->since;
+}
 
 /* What is known of the carrier's NIC, as of a time after `since`. Unknown: it is asked. */
 static enum inquiry_health inquiry_health(const struct sh_carrier *carrier, uint64_t since,
@@ -66,12 +79,12 @@ static bool inquiry_of_both(enum ibv_wc_status status)
 
 static bool inquiry_accused(struct sh_qp *qp, uint32_t epoch, enum ibv_wc_status status) SH_LOCKED
 {
-	struct sh_qp_inquiry *inquiry = &qp->inquiry;
+	struct sh_qp_inquiry *inquiry = inquiry_of(qp);
 
+	if (!inquiry || !sh_carrier_find(qp, epoch) || qp->core.move == SC_MOVE_ENDED)
+		return false;
 	if (inquiry->since)
 		return true;
-	if (!sh_carrier_find(qp, epoch) || qp->core.move == SC_MOVE_ENDED)
-		return false;
 	inquiry->since = inquiry->look_at = sh_now_ns();
 	inquiry->interval = INQUIRY_FIRST_NS;
 	inquiry->epoch = epoch;
@@ -88,9 +101,9 @@ static void inquiry_ends(struct sh_qp *qp, enum inquiry_health health) SH_LOCKED
 
 	sh_log(sick ? SH_LOG_INFO : SH_LOG_DEBUG,
 	       "QP 0x%06x: its error (status %u) is %s, as is known after %llu ms", qp->qp->qp_num,
-	       qp->inquiry.status, sick ? "a sick NIC's" : "the program's own",
-	       (unsigned long long)((sh_now_ns() - qp->inquiry.since) / SH_NS_PER_MS));
-	qp->inquiry.since = qp->inquiry.look_at = 0;
+	       qp->inquiry->status, sick ? "a sick NIC's" : "the program's own",
+	       (unsigned long long)((sh_now_ns() - qp->inquiry->since) / SH_NS_PER_MS));
+	qp->inquiry->since = qp->inquiry->look_at = 0;
 	if (sick)
 		sh_mailbox_nic(qp);
 	else
@@ -100,16 +113,16 @@ static void inquiry_ends(struct sh_qp *qp, enum inquiry_health health) SH_LOCKED
 static void inquiry_ask(struct sh_qp *qp) SH_LOCKED
 {
 	struct sh_wire_inquiry ask = { .kind = SH_WIRE_INQUIRY_ASK,
-				       .status = qp->inquiry.status,
-				       .carrier = qp->inquiry.epoch };
+				       .status = qp->inquiry->status,
+				       .carrier = qp->inquiry->epoch };
 
-	if (qp->inquiry.asks)
+	if (qp->inquiry->asks)
 		sh_messages_send_inquiry(qp, &ask);
 }
 
 static void inquiry_look(struct sh_qp *qp, uint64_t now) SH_LOCKED
 {
-	struct sh_qp_inquiry *inquiry = &qp->inquiry;
+	struct sh_qp_inquiry *inquiry = qp->inquiry;
 	const struct sh_carrier *carrier = sh_carrier_find(qp, inquiry->epoch);
 	enum inquiry_health health =
 		carrier ? inquiry_health(carrier, inquiry->since, now) : INQUIRY_WELL;
@@ -132,7 +145,7 @@ static void inquiry_look(struct sh_qp *qp, uint64_t now) SH_LOCKED
 
 static void inquiry_answer(struct sh_qp *qp, uint64_t now) SH_LOCKED
 {
-	struct sh_qp_inquiry *inquiry = &qp->inquiry;
+	struct sh_qp_inquiry *inquiry = qp->inquiry;
 	const struct sh_carrier *carrier = sh_carrier_find(qp, inquiry->of_peer.epoch);
 	enum inquiry_health health =
 		carrier ? inquiry_health(carrier, inquiry->of_peer.since, now) : INQUIRY_WELL;
@@ -148,8 +161,10 @@ static void inquiry_answer(struct sh_qp *qp, uint64_t now) SH_LOCKED
 
 static void inquiry_asked(struct sh_qp *qp, const struct sh_wire_inquiry *asked) SH_LOCKED
 {
-	struct sh_qp_inquiry *inquiry = &qp->inquiry;
+	struct sh_qp_inquiry *inquiry = inquiry_of(qp);
 
+	if (!inquiry)
+		return; /* the peer asks again */
 	if (!inquiry->of_peer.since || inquiry->of_peer.epoch != asked->carrier) {
 		inquiry->of_peer.since = sh_now_ns();
 		inquiry->of_peer.epoch = asked->carrier;
@@ -164,9 +179,9 @@ static void inquiry_asked(struct sh_qp *qp, const struct sh_wire_inquiry *asked)
 
 static void inquiry_answered(struct sh_qp *qp, const struct sh_wire_inquiry *answer) SH_LOCKED
 {
-	struct sh_qp_inquiry *inquiry = &qp->inquiry;
+	struct sh_qp_inquiry *inquiry = qp->inquiry;
 
-	if (!inquiry->since || !inquiry->asks || answer->carrier != inquiry->epoch)
+	if (!inquiry_is_on(qp) || !inquiry->asks || answer->carrier != inquiry->epoch)
 		return;
 	inquiry->asks = false;
 	inquiry->look_at = sh_now_ns();
@@ -190,7 +205,8 @@ static bool inquiry_message(struct sh_qp *qp, const struct sh_wire_record *recor
 
 static void inquiry_forget(struct sh_qp *qp)
 {
-	memset(&qp->inquiry, 0, sizeof(qp->inquiry));
+	free(qp->inquiry);
+	qp->inquiry = NULL;
 }
 
 /* SHIFT fails the connection, and gives all that is withheld back by itself. */
@@ -204,9 +220,9 @@ static void inquiry_failed(struct sh_qp *qp, enum sc_reason reason, uint32_t unk
 /* What has happened may be the answer. */
 static void inquiry_stepped(struct sh_qp *qp) SH_LOCKED
 {
-	if (!qp->inquiry.since)
+	if (!inquiry_is_on(qp))
 		return;
-	qp->inquiry.look_at = sh_now_ns();
+	qp->inquiry->look_at = sh_now_ns();
 	sh_clock_touch(qp);
 }
 
@@ -214,19 +230,21 @@ static void inquiry_stepped(struct sh_qp *qp) SH_LOCKED
 static bool inquiry_delays(struct sh_qp *qp, uint64_t now)
 {
 	(void)now;
-	return qp->inquiry.since;
+	return inquiry_is_on(qp);
 }
 
 static uint64_t inquiry_next_timer(const struct sh_qp *qp)
 {
-	return sh_earlier_ns(qp->inquiry.look_at, qp->inquiry.of_peer.look_at);
+	const struct sh_qp_inquiry *inquiry = qp->inquiry;
+
+	return inquiry ? sh_earlier_ns(inquiry->look_at, inquiry->of_peer.look_at) : 0;
 }
 
 static void inquiry_run(struct sh_qp *qp, uint64_t now) SH_LOCKED
 {
-	if (qp->inquiry.of_peer.look_at && qp->inquiry.of_peer.look_at <= now)
+	if (qp->inquiry && qp->inquiry->of_peer.look_at && qp->inquiry->of_peer.look_at <= now)
 		inquiry_answer(qp, now);
-	if (qp->inquiry.look_at && qp->inquiry.look_at <= now)
+	if (qp->inquiry && qp->inquiry->look_at && qp->inquiry->look_at <= now)
 		inquiry_look(qp, now);
 }
 

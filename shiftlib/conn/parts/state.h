@@ -32,7 +32,7 @@ struct sh_qp_room {
 	bool waits; /* there is no room yet; counted in sh_conns.roomless */
 };
 
-/* Looks into an error that a sick NIC may have made, in struct sh_qp. */
+/* Looks into an error that a sick NIC may have made; made for the first one (inquiry.c). */
 struct sh_qp_inquiry {
 	uint64_t since; /* start; 0: none is under way */
 	uint32_t epoch; /* carrier of the error */

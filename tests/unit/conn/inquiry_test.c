@@ -93,6 +93,13 @@ static int begin(void **state)
 	return 0;
 }
 
+static int end(void **state)
+{
+	(void)state;
+	sh_inquiry_part.life.left(&qp);
+	return 0;
+}
+
 static void pass(uint32_t ms)
 {
 	for (uint32_t i = 0; i < ms; i++) {
@@ -291,7 +298,7 @@ static void the_peer_hears_of_a_sick_nic(void **state)
 
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup(f, begin)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 	const struct CMUnitTest tests[] = {
 		TEST(both_nics_are_asked),
 		TEST(a_lost_question_is_asked_again),
