@@ -66,16 +66,26 @@ def one_run(args, qps, cost_us, how, fault=False, nics=2):
                 redis.end()
 
 
-def start_both(lab, qps, how, *options):
-    """The program at both ends, when its queue pairs are connected and rest."""
-    argv = [os.path.join(lab.out, "bin", "control"), "--port", free_port(), "--qps", qps, *options]
-    ends = [lab.start("h0", argv + ["--server"], "server", how, stdin=True),
-            lab.start("h1", argv + ["--client"], "client", how, stdin=True)]
-    for p in ends:
+def start_pairs(lab, qps, how, pairs, *options):
+    """So many programs of a host, each with one of the other host, when all queue pairs are connected and rest. Each
+    program has qps of them. All servers, then all clients."""
+    program = os.path.join(lab.out, "bin", "control")
+    servers, clients = [], []
+    for i in range(pairs):
+        number = str(i) if i else ""
+        argv = [program, "--port", free_port(), "--qps", qps, *options]
+        servers.append(lab.start("h0", argv + ["--server"], "server" + number, how, stdin=True))
+        clients.append(lab.start("h1", argv + ["--client"], "client" + number, how, stdin=True))
+    for p in servers + clients:
         wait_for("rest of " + p.name, lambda p=p: "RESTING" in p.out() or not p.running(), PATIENCE_S)
         if not p.running():
             raise RuntimeError(p.tail())
-    return ends
+    return servers + clients
+
+
+def start_both(lab, qps, how, *options):
+    """The program at both ends, when its queue pairs are connected and rest."""
+    return start_pairs(lab, qps, how, 1, *options)
 
 
 def await_protection(lab, ends, qps):

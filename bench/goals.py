@@ -26,6 +26,8 @@ BENCHES = {
                 ["--nics", "2", "--ways", "stock,pair", "--rounds", "1"]),
     "scale": ("scale.py", "scale.json", ["--qps", "4096", "--costs", "100", "--runs", "3"],
               ["--qps", "1024", "--costs", "100", "--runs", "1"]),
+    "crowd": ("scale.py", "scale.json", ["--qps", "256", "--processes", "16", "--costs", "100", "--runs", "2"],
+              ["--qps", "64", "--processes", "4", "--costs", "100", "--runs", "1"]),
     "idle": ("idle.py", "idle.json", ["--qps", "1", "--rounds", "1", "--seconds", "20"],
              ["--qps", "1", "--rounds", "1", "--seconds", "5"]),
     "detect-silent": ("detect.py", "detect.json", ["--no-stock", "--only", "silent", "--runs", "7"],
@@ -53,7 +55,7 @@ def of_regions(_row, found):
 
 def of_scale(_row, found):
     widest = max(found["rows"], key=lambda r: r["qps"])
-    return widest["median_ms"] / (widest["qps"] * widest["command_us"] / 1e3)
+    return widest["median_ms"] / (widest["qps"] * widest["processes"] * widest["command_us"] / 1e3)
 
 
 def of_idle(row, found):
@@ -64,7 +66,7 @@ def of_detect(_row, found):
     return found["faults"][0]["median_us"] / 1e3
 
 
-TAKE = {"verbs": of_verbs, "control": of_control, "regions": of_regions, "scale": of_scale, "idle": of_idle,
+TAKE = {"verbs": of_verbs, "control": of_control, "regions": of_regions, "scale": of_scale, "crowd": of_scale, "idle": of_idle,
         "detect-silent": of_detect, "detect-hang": of_detect, "detect-fatal": of_detect}
 
 

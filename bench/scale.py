@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""How long it takes until all queue pairs of a pair of processes flow again when their NIC dies. Each has a
+"""How long it takes until all queue pairs of a pair of processes flow again when their NIC dies; with --processes, those
+of so many processes of each host, which share the NICs and their line of commands. Each has a
 WRITE outstanding when the port goes down (before that, all that the NIC sent was lost already); the time runs
 from the first thing that SHIFT noticed to the last completion over the other NIC. "bound" counts from before
 simnicctl was started to break it. Counts the messages about moves, and the datagrams that
@@ -16,7 +17,7 @@ import statistics
 import sys
 import time
 
-from control import await_protection, start_both
+from control import await_protection, start_pairs
 from shiftlab.lab import Lab, Shift, wait_for
 from shiftlab.results import save
 
@@ -28,25 +29,31 @@ def flows(client):
     return re.search(r"^FLOWS\|\d+\|(\d+)\|(\d+)\|(\d+)$", client.out(), re.M)
 
 
-def started(lab, qps, lazy):
-    ends = start_both(lab, qps, Shift(log="info", lazy="on" if lazy else "off"))
+def started(lab, qps, lazy, processes):
+    """All servers, then all clients."""
+    ends = start_pairs(lab, qps, Shift(log="info", lazy="on" if lazy else "off"), processes)
     await_protection(lab, ends, qps)
     time.sleep(CALM_S)
     return ends
 
 
-def broken(lab, client):
-    """Its NIC dies with a WRITE under way on each queue pair; when that was done, as ns."""
+def await_all(clients, what, test):
+    for p in clients:
+        wait_for(f"{what} of {p.name}", lambda p=p: test(p) or not p.running(), PATIENCE_S)
+
+
+def broken(lab, clients):
+    """Their NIC dies with a WRITE under way on each queue pair; when that was done, as ns."""
     lab.fault("lose-tx", "h1/mlx5_0")
-    client.say("post")
-    wait_for("posts of the client", lambda: "POSTED" in client.out() or not client.running(),
-             PATIENCE_S)
+    for p in clients:
+        p.say("post")
+    await_all(clients, "posts", lambda p: "POSTED" in p.out())
     before = time.monotonic_ns()
     lab.fault("port-down", "h1/mlx5_0")
-    wait_for("traffic on all queue pairs", lambda: flows(client) or not client.running(),
-             PATIENCE_S)
-    if not client.running():
-        raise RuntimeError(client.tail() + lab.shift_log(client)[-2000:])
+    await_all(clients, "traffic on all queue pairs", flows)
+    for p in clients:
+        if not flows(p):
+            raise RuntimeError(p.tail() + lab.shift_log(p)[-2000:])
     return before
 
 
@@ -67,11 +74,12 @@ def sent(lab):
     return [sum(p[key] for p in processes) for key in ("states_sent", "state_datagrams")]
 
 
-def once(build, qps, cost_us, lazy, number):
+def once(build, qps, cost_us, lazy, processes, number):
     with Lab(build, cost_us=cost_us, seed=number) as lab:
-        ends = started(lab, qps, lazy)
+        ends = started(lab, qps, lazy, processes)
+        clients = ends[processes:]
         cpu = cpu_ms(ends)
-        before = broken(lab, ends[1])
+        before = broken(lab, clients)
         cpu = cpu_ms(ends) - cpu
         messages, datagrams = sent(lab)
         for p in ends:
@@ -79,7 +87,8 @@ def once(build, qps, cost_us, lazy, number):
         for p in ends:
             if p.wait(PATIENCE_S):
                 raise RuntimeError(f"{p.name} ended with {p.process.returncode}\n{p.tail()}")
-        first, _, last = (int(n) for n in flows(ends[1]).groups())
+        times = [[int(n) for n in flows(p).groups()] for p in clients]
+        first, last = min(t[0] for t in times), max(t[2] for t in times)
         stats = [lab.stats(p) for p in ends]
         noticed = min(m["error_ns"] for s in stats for m in s["moves"])
         return {"ms": (last - noticed) / 1e6, "first_ms": (first - noticed) / 1e6,
@@ -88,14 +97,15 @@ def once(build, qps, cost_us, lazy, number):
                 "cpu_ms": cpu, "messages": messages, "datagrams": datagrams}
 
 
-def summary(qps, cost_us, lazy, runs, name):
+def summary(args, qps, cost_us, lazy, runs, name):
     ms = [r["ms"] for r in runs]
-    row = {"qps": qps, "command_us": cost_us, "lazy": lazy, "build": name, "runs": runs,
+    row = {"qps": qps, "processes": args.processes, "command_us": cost_us, "lazy": lazy, "build": name, "runs": runs,
            "median_ms": statistics.median(ms),
            "cpu_ms": statistics.median(r["cpu_ms"] for r in runs),
            "messages": statistics.median(r["messages"] for r in runs),
            "datagrams": statistics.median(r["datagrams"] for r in runs)}
-    print(f"{qps:5} QPs, commands of {cost_us:g} us{', lazy' if lazy else ''}{name and ', ' + name}: "
+    of = f" of each of {args.processes} processes" if args.processes > 1 else ""
+    print(f"{qps:5} QPs{of}, commands of {cost_us:g} us{', lazy' if lazy else ''}{name and ', ' + name}: "
           f"all flow again after {row['median_ms']:8.1f} ms ({min(ms):.1f} to {max(ms):.1f}, "
           f"{len(ms)} runs), the first after {statistics.median(r['first_ms'] for r in runs):.1f} ms; "
           f"bound {statistics.median(r['bound_ms'] for r in runs):.1f} ms; {row['messages']:.0f} "
@@ -108,8 +118,8 @@ def series(args, qps, cost_us, lazy):
     runs = {name: [] for name, _ in builds}
     for i in range(args.runs):
         for name, build in builds if i % 2 == 0 else reversed(builds):
-            runs[name].append(once(build, qps, cost_us, lazy, i + 1))
-    return [summary(qps, cost_us, lazy, runs[name], name) for name, _ in builds]
+            runs[name].append(once(build, qps, cost_us, lazy, args.processes, i + 1))
+    return [summary(args, qps, cost_us, lazy, runs[name], name) for name, _ in builds]
 
 
 def main():
@@ -121,6 +131,7 @@ def main():
     p.add_argument("--runs", type=int, default=5)
     p.add_argument("--qps", default="1,64,1024,4096")
     p.add_argument("--costs", default="0,100", help="cost of a command, us")
+    p.add_argument("--processes", type=int, default=1, help="of each host, each with --qps queue pairs")
     p.add_argument("--lazy", action="store_true", help="the same again with standbys made when needed")
     args = p.parse_args()
     rows = [row for cost in args.costs.split(",") for lazy in ([False, True] if args.lazy else [False])
