@@ -140,21 +140,38 @@ static void worker_nap_locked(struct sh_worker *worker)
 	worker->napping = false;
 }
 
+#define REST_NS (100 * SH_NS_PER_MS) /* a thread that slept for so long is an idle process's */
+
+/* What the thread has just run: a job that patient ones are likely to follow, or a lone one. */
+enum worker_ran { RAN_NONE, RAN_LONE, RAN_BUSY };
+
+static void worker_sleep_locked(struct sh_worker *worker, bool *rested)
+{
+	uint64_t since = sh_now_ns();
+
+	pthread_cond_wait(&worker->changed, &worker->lock);
+	*rested |= sh_now_ns() - since >= REST_NS;
+}
+
 /*
- * Returns the next job; NULL: the thread shall end. nap: a job has just run. Patient jobs do not
- * follow at once, even if they are there: an application that destroys things in turns sends an
- * urgent one next, which would wait for them.
+ * Returns the next job; NULL: the thread shall end. Patient jobs do not follow another at once,
+ * even if they are there: an application that destroys things in turns sends an urgent one next,
+ * which would wait for them. Behind a lone job the thread sleeps without a nap, whose end would
+ * wake it for nothing. *rested: it has slept for long before this job.
  */
-static struct sh_job *worker_wait(struct sh_worker *worker, bool nap)
+static struct sh_job *worker_wait(struct sh_worker *worker, enum worker_ran ran, bool *rested)
 {
 	struct sh_job *job;
+	bool nap;
 
+	*rested = false;
 	pthread_mutex_lock(&worker->lock);
+	nap = ran == RAN_BUSY || (ran == RAN_LONE && worker->patient.first);
 	while (!(job = worker_take_locked(worker))) {
 		if (nap)
 			worker_nap_locked(worker);
 		else if (worker->state == WORKER_RUNNING && !worker->patient.first)
-			pthread_cond_wait(&worker->changed, &worker->lock);
+			worker_sleep_locked(worker, rested);
 		else if (!worker->patient.first)
 			break;
 		queue_append(&worker->background, &worker->patient);
@@ -227,15 +244,20 @@ static void worker_end(struct sh_worker *worker)
 static void *worker_main(void *arg)
 {
 	struct sh_worker *worker = arg;
-	struct sh_job *job = NULL;
+	enum worker_ran ran = RAN_NONE;
+	bool rested, lone;
+	struct sh_job *job;
 
 	worker_self = worker;
 	pthread_setname_np(pthread_self(), worker->name);
 	sh_apart_thread();
 	sh_crash_thread_begin();
 	sh_thread_urgent();
-	while ((job = worker_wait(worker, job != NULL)))
+	while ((job = worker_wait(worker, ran, &rested))) {
+		lone = rested && !job->patient;
 		worker_run(worker, job);
+		ran = lone ? RAN_LONE : RAN_BUSY;
+	}
 	sh_crash_thread_end();
 	worker_end(worker);
 	return NULL;

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <dirent.h>
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <pthread.h>
 #include <cmocka.h>
@@ -179,6 +181,64 @@ static void patient_is_not_forgotten(void **state)
 		while (atomic_load(&job.n_done) + atomic_load(&hasty.n_done) < 1 + (i % 5 == 0))
 			sched_yield();
 	}
+	assert_int_equal(sh_worker_stop(worker, PATIENCE), 0);
+}
+
+struct place {
+	struct test_job test;
+	pid_t thread;
+};
+
+static void job_place(struct sh_job *job)
+{
+	((struct place *)job)->thread = (pid_t)syscall(SYS_gettid);
+	job_post(job);
+}
+
+/* How often a thread of this process has fallen asleep. */
+static long sleeps_of(pid_t thread)
+{
+	char path[64], line[128];
+	long n = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/status", (int)thread);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	while (n < 0 && fgets(line, sizeof(line), f))
+		(void)sscanf(line, "voluntary_ctxt_switches: %ld", &n);
+	fclose(f);
+	assert_true(n >= 0);
+	return n;
+}
+
+static void run_once(struct sh_worker *worker, struct place *place)
+{
+	job_init(&place->test, job_place, false, 0);
+	assert_int_equal(sh_worker_submit(worker, &place->test.job), 0);
+	sem_wait(&place->test.started);
+	while (!atomic_load(&place->test.n_done))
+		sched_yield();
+	usleep(150000); /* a nap would be over by then, and the next job is a lone one */
+}
+
+/*
+ * Behind a lone job that is not patient the thread sleeps once, and does not nap: the end of the nap
+ * would wake an idle process for nothing.
+ */
+static void lone_is_followed_by_no_nap(void **state)
+{
+	enum { N = 10 };
+	struct sh_worker *worker = sh_worker_start("naps");
+	static struct place place;
+	long before;
+	int i;
+
+	run_once(worker, &place);
+	before = sleeps_of(place.thread);
+	for (i = 0; i < N; i++)
+		run_once(worker, &place);
+	assert_true(sleeps_of(place.thread) - before < N + N / 2);
 	assert_int_equal(sh_worker_stop(worker, PATIENCE), 0);
 }
 
@@ -361,6 +421,7 @@ int main(void)
 		cmocka_unit_test(withdrawn_is_not_run),
 		cmocka_unit_test(lazy_and_signals_blocked),
 		cmocka_unit_test(patient_is_not_forgotten),
+		cmocka_unit_test(lone_is_followed_by_no_nap),
 		cmocka_unit_test(busy_since),
 		cmocka_unit_test(again_from_done),
 		cmocka_unit_test(no_jobs_while_stopping),
