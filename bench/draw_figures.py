@@ -307,6 +307,55 @@ def draw_detection(data, look):
     return fig
 
 
+# ---- detection against false moves ----------------------------------------------------------------
+
+def silence_lines(rows):
+    """{ms between heartbeats: [rows by silence]}"""
+    lines = {}
+    for r in rows:
+        lines.setdefault(r["beat_ms"], []).append(r)
+    return {beat: sorted(line, key=lambda r: r["silence_ms"]) for beat, line in sorted(lines.items())}
+
+
+def silence_time(axes, line, color, marker):
+    x = [r["silence_ms"] for r in line]
+    axes.fill_between(x, [r["median_ms"] for r in line], [r["most_ms"] for r in line], color=color, alpha=0.2,
+                      linewidth=0)
+    axes.plot(x, [r["median_ms"] for r in line], color=color, marker=marker, markersize=5)
+    axes.set_xlabel("silence after which a path is lost, ms")
+    axes.set_ylabel("ms from its death to the verdict")
+    axes.set_title("detection time: median to 99 %")
+
+
+def silence_moves(axes, line, runs, color, marker):
+    """Moves of 1,000 runs of all weathers. Zero has a place of its own."""
+    moves = [sum(r["moves"].values()) * 1000 / (runs * len(r["moves"])) for r in line]
+    axes.plot([r["median_ms"] for r in line], moves, color=color, marker=marker, markersize=5,
+              label=f"heartbeat {line[0]['beat_ms']} ms, {statistics.median(r['pings'] for r in line):.0f} pings/s")
+    axes.set_yscale("symlog", linthresh=0.25, linscale=0.6)
+    log_axis(axes.yaxis, [0, 0.25, 1, 4, 16, 64, 256])
+    axes.set_xlabel("median detection time, ms")
+    axes.set_title("false moves in 1,000 runs of weather")
+
+
+def draw_silence(data, look):
+    fig, grid = plt.subplots(1, 2, figsize=(7.2, 3.3))
+    looks = ((look.backup, "s"), (look.shift, "o"), (look.third, "D"), (look.stock, "^"))
+    for (color, marker), line in zip(looks, silence_lines(data["rows"]).values()):
+        silence_time(grid[0], line, color, marker)
+        silence_moves(grid[1], line, data["runs"], color, marker)
+    for axes in grid:
+        axes.set_xscale("log")
+        log_axis(axes.xaxis, [50, 75, 100, 150, 200, 300, 400])
+    grid[0].set_yscale("log")
+    log_axis(grid[0].yaxis, [50, 75, 100, 150, 200, 300, 400])
+    footer(fig, dict(data["about"], device="Simulated time, no NIC"), look,
+           f"Seed {data['seed']}; a point: {data['runs']:,} deaths and as many runs of each of 4 weathers. "
+           "The silence is 200 ms by default.")
+    finish(fig, grid[1].get_legend_handles_labels())
+    return fig
+
+
 # ---- scale ----------------------------------------------------------------------------------------
 
 def scale_lines(rows):
@@ -427,6 +476,7 @@ FIGURES = {     # name: what a benchmark left, and who draws it
     "latency": ("bench-lat.json", draw_latency),
     "training": ("training.json", draw_training),
     "detection": ("detect.json", draw_detection),
+    "silence": ("silence.json", draw_silence),
     "scale": ("scale.json", draw_scale),
     "transactions": ("txn.json", draw_transactions),
     "dashboard": ("dashboard.json", lambda data, look: draw_dashboard(data, look, footer)),

@@ -28,6 +28,7 @@ FIGURES = {
                 "--latency --idle 0 --only=_lat --rounds 1"),
     "training": ("training.py", "--runs 3", "--runs 1 --duration 8"),
     "detection": ("detect.py", "--runs 9 --no-stock", "--runs 1 --no-stock"),
+    "silence": ("silence.py", "--runs 300", "--runs 10 --beats 50"),
     "scale": ("scale.py", "--runs 5", "--runs 2 --qps 1,16,64"),
     "transactions": ("txn.py", "--fault port switch flap responder drain --runs 3",
                      "--fault port --workload tpcc --mode stock shift+owner"),

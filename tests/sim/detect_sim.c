@@ -5,10 +5,10 @@
  * path 1 stands by. Weathers delay and drop what goes over path 0, pings among it; in none of them
  * may the connection move. Deaths cut path 0 in calm weather.
  *
- *     detect_sim [--runs N] [--seed S] [--table]
+ *     detect_sim [--runs N] [--seed S] [--table] [--beat MS]
  *
- * --table: the same for several times of silence. Else that of the defaults, and 1 is returned if
- * anything moved that should not.
+ * --table: the same for several times of silence, those that --beat (50) allows. Else that of the
+ * defaults, and 1 is returned if anything moved that should not.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +31,7 @@ enum {
 	RETRY_MS = 67,	 /* the transport's timer, at 4.096 us * 2^14 */
 	LATE = 64,	 /* packets and answers that are under way */
 	RUN_S = 4,
+	DEFAULT_BEATS = 4, /* the default silence, in heartbeats */
 };
 
 enum weather { CALM, INCAST, PAUSE, SLOW_RECEIVER, SLOW_LINK, WEATHERS };
@@ -458,9 +459,9 @@ static uint32_t row(uint64_t beat_ms, uint64_t loss_ms, uint32_t runs, uint64_t 
 
 int main(int argc, char **argv)
 {
-	static const uint64_t losses[] = { 200, 150, 125, 100, 85, 75, 65, 55 };
+	static const uint64_t losses[] = { 400, 300, 200, 150, 125, 100, 85, 75, 65, 55 };
 	uint32_t runs = 1000, i;
-	uint64_t seed = 0;
+	uint64_t seed = 0, beat_ms = 50;
 	bool table = false;
 
 	for (i = 1; i < (uint32_t)argc; i++) {
@@ -470,6 +471,8 @@ int main(int argc, char **argv)
 			runs = (uint32_t)strtoul(argv[++i], NULL, 0);
 		else if (!strcmp(argv[i], "--seed") && i + 1 < (uint32_t)argc)
 			seed = strtoull(argv[++i], NULL, 0);
+		else if (!strcmp(argv[i], "--beat") && i + 1 < (uint32_t)argc)
+			beat_ms = strtoull(argv[++i], NULL, 0);
 		else
 			return 2;
 	}
@@ -480,6 +483,7 @@ int main(int argc, char **argv)
 	if (!table)
 		return row(50, 75, runs, seed) != 0;
 	for (i = 0; i < sizeof(losses) / sizeof(losses[0]); i++)
-		row(50, losses[i], runs, seed);
+		if (losses[i] > beat_ms && losses[i] <= DEFAULT_BEATS * beat_ms)
+			row(beat_ms, losses[i], runs, seed);
 	return 0;
 }
