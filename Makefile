@@ -74,7 +74,7 @@ help:
 	@echo "  make pyverbs          rdma-core's python tests, without SHIFT and with; docs/pyverbs.md"
 	@echo "                        SUITE=sid: in a root of Debian sid, for rdma-core's newest; $(OUT)/pyverbs.md; gets it"
 	@echo "Benches (QUICK=1: a look; results in $(OUT)/)"
-	@echo "  make bench            what misses its figure: goal, now, before (4 minutes; ONLY=point of the table)"
+	@echo "  make bench            what misses its figure: goal, now, before (6 minutes; ONLY=point of the table)"
 	@echo "  make bench-ab         no fault: stock against SHIFT; bench-fallback: how long one queue pair takes"
 	@echo "  make bench-lat        Table 2: small messages beside 1,000 idle QPs (ONLY=\"1 MiB\" ROUNDS=40)"
 	@echo "  make bench-resent     what is sent again after a fault, against a blind resend (10 minutes)"

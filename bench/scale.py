@@ -30,8 +30,10 @@ def flows(client):
 
 
 def started(lab, qps, lazy, processes):
-    """All servers, then all clients."""
-    ends = start_pairs(lab, qps, Shift(log="info", lazy="on" if lazy else "off"), processes)
+    """All servers, then all clients. Many processes take seconds on few cores until all have posted; by then the path,
+    which loses everything already, would be found silent, and be left before the port is down."""
+    patient = {"heartbeat_loss_ms": 60000} if processes > 1 else {}
+    ends = start_pairs(lab, qps, Shift(log="info", lazy="on" if lazy else "off", **patient), processes)
     await_protection(lab, ends, qps)
     time.sleep(CALM_S)
     return ends
