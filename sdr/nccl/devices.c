@@ -127,6 +127,15 @@ static int take_named(struct ibv_device **list, const char *hca)
 	return err;
 }
 
+/* What a list has that could not be made whole. */
+static void forget(void)
+{
+	for (uint32_t i = 0; i < PLUG_DEVICES_MAX; i++)
+		free(devices[i].pci_path);
+	memset(devices, 0, sizeof(devices));
+	n_devices = 0;
+}
+
 int plug_devices_find(const struct plug_settings *s)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -138,6 +147,8 @@ int plug_devices_find(const struct plug_settings *s)
 	ibv_free_device_list(list);
 	for (uint32_t i = 0; i < n_devices; i++)
 		PLUG_INFO("device %u is %s, %d Mbit/s", i, devices[i].name, devices[i].speed_mbps);
+	if (err)
+		forget();
 	return err ? err : n_devices ? 0 : -ENODEV;
 }
 
