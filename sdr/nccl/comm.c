@@ -453,11 +453,26 @@ enum nccl_result plug_comm_test(struct plug_request *r, int *done, int *sizes)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* After an error, or at its end, a connection lets go of all memory. */
+/* The receiver says how much it has: an answer to the last messages may have been lost. */
+static void say_bye(struct plug_comm *c)
+{
+	uint8_t bytes[8];
+
+	if (c->link.fd < 0)
+		return;
+	plug_words_put(bytes, &c->done_below, 1);
+	if (!c->error)
+		plug_link_put(&c->link, PLUG_BYE, bytes, sizeof(bytes));
+	plug_link_close(&c->link);
+}
+
 void plug_comm_stop(struct plug_comm *c)
 {
 	if (c->stopped)
 		return;
+	if (!c->error)
+		look_at_entries(c);
+	say_bye(c);
 	c->ops->counts(c->path, &c->counts);
 	c->stopped = true;
 	c->n_open = c->n_waiting = 0;
@@ -465,6 +480,20 @@ void plug_comm_stop(struct plug_comm *c)
 	c->ops->stop(c->path);
 	if (!c->error)
 		c->error = NCCL_INVALID_USAGE;
+}
+
+bool plug_comm_uses(const struct plug_comm *c, const struct plug_mr *mr)
+{
+	for (uint32_t i = 0; i < c->n_open; i++)
+		if (c->open[i]->mr == mr)
+			return true;
+	for (uint32_t i = 0; i < c->n_waiting; i++)
+		if (c->waiting[(c->first_waiting + i) % PLUG_ENTRIES_MAX]->mr == mr)
+			return true;
+	for (uint32_t i = 0; i < c->group.n; i++)
+		if (c->group.entries[i] && c->group.entries[i]->mr == mr)
+			return true;
+	return false;
 }
 
 static void name_peer(struct plug_comm *c, const struct plug_path_ops *ops, uint32_t channels)
@@ -509,19 +538,6 @@ close_path:
 	return NULL;
 }
 
-/* The receiver says how much it has: an answer to the last messages may have been lost. */
-static void say_bye(struct plug_comm *c)
-{
-	uint8_t bytes[8];
-
-	if (c->link.fd < 0)
-		return;
-	plug_words_put(bytes, &c->done_below, 1);
-	if (!c->error)
-		plug_link_put(&c->link, PLUG_BYE, bytes, sizeof(bytes));
-	plug_link_close(&c->link);
-}
-
 static void tell_counts(const struct plug_comm *c)
 {
 	const struct plug_counts *n = &c->counts;
@@ -540,9 +556,6 @@ void plug_comm_close(struct plug_comm *c)
 
 	plug_progress_remove(c);
 	pthread_mutex_lock(&c->lock);
-	if (!c->error)
-		look_at_entries(c);
-	say_bye(c);
 	plug_comm_stop(c);
 	tell_counts(c);
 	for (r = c->regions; r; r = next) {

@@ -97,8 +97,10 @@ struct plug_comm *plug_comm_new(bool sends, const struct plug_path_ops *ops, str
 				struct plug_link *link, const struct plug_settings *s,
 				const struct plug_terms *terms);
 void plug_comm_close(struct plug_comm *c);
-/* Ends all messages, after an error or at the end: the path lets go of their memory. */
+/* Ends the connection and all its messages: the path lets go of their memory. */
 void plug_comm_stop(struct plug_comm *c);
+/* True if a message that has not ended has its bytes there. With the lock. */
+bool plug_comm_uses(const struct plug_comm *c, const struct plug_mr *mr);
 enum nccl_result plug_comm_reg(struct plug_comm *c, void *data, size_t size,
 			       struct plug_region **region);
 enum nccl_result plug_comm_dereg(struct plug_comm *c, struct plug_region *region);

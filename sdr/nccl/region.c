@@ -34,12 +34,6 @@ enum nccl_result plug_comm_reg(struct plug_comm *c, void *data, size_t size,
 	return NCCL_SYSTEM_ERROR;
 }
 
-/* Its sends that the receiver's last word has ended are still the path's. */
-static bool may_stop(const struct plug_comm *c)
-{
-	return c->error || (c->gone && !c->n_open && !c->n_waiting);
-}
-
 static void unlist(struct plug_comm *c, struct plug_region *region)
 {
 	struct plug_region **link = &c->regions;
@@ -50,25 +44,28 @@ static void unlist(struct plug_comm *c, struct plug_region *region)
 		*link = region->next;
 }
 
+/* NCCL aborts so: it gives back memory of requests that are open, and closes then. */
 enum nccl_result plug_comm_dereg(struct plug_comm *c, struct plug_region *region)
 {
 	int err = 0;
 
 	pthread_mutex_lock(&c->lock);
+	if (region->mr && plug_comm_uses(c, region->mr))
+		plug_comm_stop(c);
 	if (region->mr)
 		err = c->ops->dereg(c->path, region->mr);
-	if (err == -EBUSY && (may_stop(c) || c->peer_done)) {
+	/* A send that the receiver's last word has ended is still the path's. */
+	if (err == -EBUSY) {
 		plug_comm_stop(c);
 		err = c->ops->dereg(c->path, region->mr);
 	}
 	if (!err)
 		unlist(c, region);
 	pthread_mutex_unlock(&c->lock);
-	if (err) {
-		PLUG_WARN("memory at %p cannot be given back: %s", (void *)region->addr,
-			  strerror(-err));
-		return err == -EBUSY ? NCCL_INVALID_USAGE : NCCL_SYSTEM_ERROR;
+	if (!err) {
+		free(region);
+		return NCCL_SUCCESS;
 	}
-	free(region);
-	return NCCL_SUCCESS;
+	PLUG_WARN("memory at %p cannot be given back: %s", (void *)region->addr, strerror(-err));
+	return NCCL_SYSTEM_ERROR;
 }

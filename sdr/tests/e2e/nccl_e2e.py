@@ -89,11 +89,12 @@ def slow_program(lab):
 
 
 def odd(lab):
-    """What NCCL's interface allows and NCCL seldom does, and what it forbids (nccl/odd.c)."""
-    end = lab.start("h0", [os.path.join(lab.out, "bin", "nccl_odd"), os.path.join(lab.out, "lib", "libnccl-net-sdr.so")], "odd",
-                    env={"NCCL_SDR_IFNAME": "lo", "NCCL_SDR_HCA": names(2)})
-    if end.wait(slowed(HANGS_S)):
-        raise Failed(f"{end.name} ended with {end.process.returncode}: {end.tail(30)}")
+    """What NCCL's interface allows and NCCL seldom does, and what it forbids (nccl/odd.c): peers that are far, and near ones."""
+    for env in {}, {"NCCL_SDR_FAR": ""}:
+        end = lab.start("h0", [os.path.join(lab.out, "bin", "nccl_odd"), os.path.join(lab.out, "lib", "libnccl-net-sdr.so")], "odd",
+                        env={"NCCL_SDR_IFNAME": "lo", "NCCL_SDR_HCA": names(2), **env})
+        if end.wait(slowed(HANGS_S)):
+            raise Failed(f"{end.name} ended with {end.process.returncode} ({env}): {end.tail(30)}")
 
 
 def draw_link(rng):
