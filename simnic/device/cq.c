@@ -205,6 +205,25 @@ int sn_cq_put_raw(struct sn_cq *cq, const void *cqe, const void *data)
 
 /* ---- commands ------------------------------------------------------------------------------- */
 
+static void cq_link(struct sn_cq *cq)
+{
+	struct sn_cq **head = &cq->dev->cqs;
+
+	cq->next = *head;
+	cq->link = head;
+	if (cq->next)
+		cq->next->link = &cq->next;
+	*head = cq;
+}
+
+static void cq_unlink(struct sn_cq *cq)
+{
+	SN_ASSERT(*cq->link == cq);
+	*cq->link = cq->next;
+	if (cq->next)
+		cq->next->link = cq->link;
+}
+
 int sn_cq_create(struct sn_dev *dev, const struct sn_cq_attr *attr, uint32_t *cqn,
 		 struct sn_cq **out)
 {
@@ -223,8 +242,7 @@ int sn_cq_create(struct sn_dev *dev, const struct sn_cq_attr *attr, uint32_t *cq
 		atomic_store(&cq_db(cq)[DB_ARM], htobe32((uint32_t)ARM_SN_FRESH << ARM_SN_SHIFT));
 	sn_lock();
 	cq->cqn = ++sn_engine.next_cqn;
-	cq->next = dev->cqs;
-	dev->cqs = cq;
+	cq_link(cq);
 	sn_unlock();
 	*cqn = cq->cqn;
 	*out = cq;
@@ -282,17 +300,12 @@ void sn_cq_query(struct sn_cq *cq, struct sn_cq_state *state)
 
 int sn_cq_destroy(struct sn_cq *cq, uint32_t *comp_events, uint32_t *async_events)
 {
-	struct sn_cq **link;
-
 	sn_lock();
 	if (cq->refs) {
 		sn_unlock();
 		return -EBUSY;
 	}
-	for (link = &cq->dev->cqs; *link && *link != cq; link = &(*link)->next)
-		;
-	if (*link)
-		*link = cq->next;
+	cq_unlink(cq);
 	sn_unlock();
 	*comp_events = cq->comp_events;
 	*async_events = cq->async_events;
@@ -318,7 +331,7 @@ void sn_cq_free_all(struct sn_dev *dev)
 
 	while ((cq = dev->cqs)) {
 		SN_ASSERT(!cq->refs);
-		dev->cqs = cq->next;
+		cq_unlink(cq);
 		free(cq);
 	}
 }

@@ -69,6 +69,25 @@ static int srq_attr_check(const struct sn_srq_attr *attr)
 	return 0;
 }
 
+static void srq_link(struct sn_srq *srq)
+{
+	struct sn_srq **head = &srq->dev->srqs;
+
+	srq->next = *head;
+	srq->link = head;
+	if (srq->next)
+		srq->next->link = &srq->next;
+	*head = srq;
+}
+
+static void srq_unlink(struct sn_srq *srq)
+{
+	SN_ASSERT(*srq->link == srq);
+	*srq->link = srq->next;
+	if (srq->next)
+		srq->next->link = srq->link;
+}
+
 int sn_srq_create(struct sn_dev *dev, const struct sn_srq_attr *attr, uint32_t *srqn,
 		  struct sn_srq **out)
 {
@@ -84,8 +103,7 @@ int sn_srq_create(struct sn_dev *dev, const struct sn_srq_attr *attr, uint32_t *
 	srq->attr = *attr;
 	sn_lock();
 	*srqn = srq->srqn = ++sn_engine.next_srqn;
-	srq->next = dev->srqs;
-	dev->srqs = srq;
+	srq_link(srq);
 	sn_unlock();
 	*out = srq;
 	return 0;
@@ -112,16 +130,6 @@ uint32_t sn_srq_limit(struct sn_srq *srq)
 	return limit;
 }
 
-static void srq_unlink(struct sn_srq *srq)
-{
-	struct sn_srq **link;
-
-	for (link = &srq->dev->srqs; *link && *link != srq; link = &(*link)->next)
-		;
-	if (*link)
-		*link = srq->next;
-}
-
 int sn_srq_destroy(struct sn_srq *srq, uint32_t *async_events)
 {
 	sn_lock();
@@ -142,7 +150,7 @@ void sn_srq_free_all(struct sn_dev *dev)
 
 	while ((srq = dev->srqs)) {
 		SN_ASSERT(!srq->refs);
-		dev->srqs = srq->next;
+		srq_unlink(srq);
 		free(srq);
 	}
 }

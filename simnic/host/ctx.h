@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "simnic/device/device.h"
+#include "simnic/host/event_file.h"
 #include "simnic/host/object.h"
 
 #define SN_MAX_BFREGS	512
@@ -46,7 +47,7 @@ struct sn_ctx {
 	uint8_t *clock[SN_CLOCK_PAGES];	    /* our own mappings; NULL: nobody has asked for it */
 	uint8_t dm_taken[SN_DM_PAGES];
 	uint16_t bfreg_users[SN_MAX_BFREGS];
-	struct sn_event_file *event_files, *async;
+	struct sn_event_file *event_files[SN_EVENT_BUCKETS], *async; /* by inode; the first one */
 	struct sn_obj **objs;
 	uint32_t n_objs, free_below;	       /* handles below that are all taken */
 	_Atomic uint32_t in_use[SN_OBJ_TYPES]; /* read by other contexts of the NIC too */

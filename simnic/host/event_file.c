@@ -54,6 +54,30 @@ static void pair_close(struct sn_event_file *file)
 	sn_fd_close_own(file->dev_fd);
 }
 
+static struct sn_event_file **event_file_bucket(struct sn_ctx *ctx, uint64_t ino)
+{
+	return &ctx->event_files[ino % SN_EVENT_BUCKETS];
+}
+
+static void event_file_link(struct sn_ctx *ctx, struct sn_event_file *file)
+{
+	struct sn_event_file **head = event_file_bucket(ctx, file->ino);
+
+	file->next = *head;
+	file->link = head;
+	if (file->next)
+		file->next->link = &file->next;
+	*head = file;
+}
+
+static void event_file_unlink(struct sn_event_file *file)
+{
+	SN_ASSERT(*file->link == file);
+	*file->link = file->next;
+	if (file->next)
+		file->next->link = file->link;
+}
+
 static int event_file_make(struct sn_ctx *ctx, bool async, struct sn_event_file **out)
 {
 	struct sn_event_file *file = calloc(1, sizeof(*file));
@@ -69,8 +93,7 @@ static int event_file_make(struct sn_ctx *ctx, bool async, struct sn_event_file 
 		return err;
 	}
 	file->async = async;
-	file->next = ctx->event_files;
-	ctx->event_files = file;
+	event_file_link(ctx, file);
 	*out = file;
 	return 0;
 }
@@ -89,13 +112,9 @@ static void event_file_free(struct sn_event_file *file)
  */
 static void event_file_free_if_unused(struct sn_ctx *ctx, struct sn_event_file *file)
 {
-	struct sn_event_file **link = &ctx->event_files;
-
 	if (file->users || file->numbers || file == ctx->async)
 		return;
-	while (*link != file)
-		link = &(*link)->next;
-	*link = file->next;
+	event_file_unlink(file);
 	event_file_free(file);
 }
 
@@ -110,13 +129,14 @@ void sn_event_file_put(struct sn_ctx *ctx, struct sn_event_file *file)
 
 void sn_event_files_free(struct sn_ctx *ctx)
 {
-	struct sn_event_file *file, *next;
+	struct sn_event_file *file;
 
-	for (file = ctx->event_files; file; file = next) {
-		next = file->next;
-		event_file_free(file);
-	}
-	ctx->event_files = ctx->async = NULL;
+	for (uint32_t i = 0; i < SN_EVENT_BUCKETS; i++)
+		while ((file = ctx->event_files[i])) {
+			event_file_unlink(file);
+			event_file_free(file);
+		}
+	ctx->async = NULL;
 }
 
 /* Compares inodes, not numbers: an application may have moved its end with dup2. */
@@ -125,16 +145,17 @@ static bool is_event_file(const struct sn_event_file *file, const struct stat *w
 	return file->ino == want->st_ino && file->st_dev == want->st_dev;
 }
 
-/* Most objects name the context's first file, which is the last of the list. */
+/* Most objects name the context's first file. */
 static struct sn_event_file *event_file_of(struct sn_ctx *ctx, int fd)
 {
-	struct sn_event_file *file = ctx->event_files;
+	struct sn_event_file *file;
 	struct stat want;
 
 	if (fd < 0 || sn_real()->fstat(fd, &want) || !S_ISSOCK(want.st_mode))
 		return NULL;
 	if (ctx->async && is_event_file(ctx->async, &want))
 		return ctx->async;
+	file = *event_file_bucket(ctx, want.st_ino);
 	while (file && !is_event_file(file, &want))
 		file = file->next;
 	return file;

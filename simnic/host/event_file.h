@@ -10,11 +10,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A program may have a channel for each of its completion queues. */
+#define SN_EVENT_BUCKETS 512
+
 struct sn_ctx;
 struct sn_req;
 
 struct sn_event_file {
-	struct sn_event_file *next; /* in sn_ctx.event_files */
+	struct sn_event_file *next, **link; /* in its bucket of sn_ctx.event_files */
 	bool async;
 	int app_fd;	  /* the number that the application was given */
 	int app_dup;	  /* the same socket under a number that the application cannot reuse */
