@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #ifdef __SSE2__
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 
 #include "simnic/device/copy.h"
@@ -16,6 +16,8 @@
 #include "simnic/fabric/check.h"
 
 #define WORD	   8
+#define WIDE	   32  /* alignment of blocks */
+#define BLOCK	   128 /* bytes that are moved at a time */
 #define LINE	   128
 #define LOOK_PAGES 512
 #define TORN_NS	   1000 /* time between the halves of a torn line */
@@ -88,38 +90,106 @@ static void load_unit(uint8_t *dst, const uint8_t *src, size_t unit)
 	}
 }
 
-/*
- * Stores several words at a time where the processor writes aligned 16 bytes as wholes: x86 that
- * has AVX does, and older ones write each half as a whole.
- */
-static size_t store_wide(uint8_t *dst, const uint8_t *src, size_t len)
-{
-	size_t n = 0;
-
 #ifdef __SSE2__
-	for (; (uintptr_t)dst % 16 == 0 && n + 64 <= len; n += 64) {
-		volatile __m128i *to = (volatile __m128i *)(dst + n);
+/*
+ * Blocks that are moved several words at a time, from or to an address that is a multiple of WIDE.
+ * Processors with AVX access aligned 16 bytes as a whole, and older ones each half of them: no
+ * word is torn. Of 32 bytes, each half is such an access.
+ */
+__attribute__((target("avx"))) static size_t store_avx(uint8_t *dst, const uint8_t *src, size_t len)
+{
+	size_t n;
 
-		for (int i = 0; i < 4; i++)
-			to[i] = _mm_loadu_si128((const __m128i *)(src + n) + i);
+	for (n = 0; n + BLOCK <= len; n += BLOCK) {
+		volatile __m256i *to = (volatile __m256i *)(dst + n);
+
+		for (size_t i = 0; i < BLOCK / sizeof(*to); i++)
+			to[i] = _mm256_loadu_si256((const __m256i *)(src + n) + i);
 	}
-#endif
 	return n;
 }
 
-static size_t store_whole(uint8_t *dst, const uint8_t *src, size_t len)
+__attribute__((target("avx"))) static size_t load_avx(uint8_t *dst, const uint8_t *src, size_t len)
 {
-	size_t n = store_wide(dst, src, len);
-	uint64_t word;
+	size_t n;
 
-	for (; n + WORD <= len; n += WORD) {
+	for (n = 0; n + BLOCK <= len; n += BLOCK) {
+		const volatile __m256i *from = (const volatile __m256i *)(src + n);
+
+		for (size_t i = 0; i < BLOCK / sizeof(*from); i++)
+			_mm256_storeu_si256((__m256i *)(dst + n) + i, from[i]);
+	}
+	return n;
+}
+
+static size_t store_sse(uint8_t *dst, const uint8_t *src, size_t len)
+{
+	size_t n;
+
+	for (n = 0; n + BLOCK <= len; n += BLOCK) {
+		volatile __m128i *to = (volatile __m128i *)(dst + n);
+
+		for (size_t i = 0; i < BLOCK / sizeof(*to); i++)
+			to[i] = _mm_loadu_si128((const __m128i *)(src + n) + i);
+	}
+	return n;
+}
+
+static size_t load_sse(uint8_t *dst, const uint8_t *src, size_t len)
+{
+	size_t n;
+
+	for (n = 0; n + BLOCK <= len; n += BLOCK) {
+		const volatile __m128i *from = (const volatile __m128i *)(src + n);
+
+		for (size_t i = 0; i < BLOCK / sizeof(*from); i++)
+			_mm_storeu_si128((__m128i *)(dst + n) + i, from[i]);
+	}
+	return n;
+}
+
+static size_t store_wide(uint8_t *dst, const uint8_t *src, size_t len)
+{
+	return __builtin_cpu_supports("avx") ? store_avx(dst, src, len) : store_sse(dst, src, len);
+}
+
+static size_t load_wide(uint8_t *dst, const uint8_t *src, size_t len)
+{
+	return __builtin_cpu_supports("avx") ? load_avx(dst, src, len) : load_sse(dst, src, len);
+}
+#else
+static size_t store_wide(uint8_t *dst, const uint8_t *src, size_t len)
+{
+	return 0;
+}
+
+static size_t load_wide(uint8_t *dst, const uint8_t *src, size_t len)
+{
+	return 0;
+}
+#endif
+
+/* Bytes in front of the first address that blocks may have; all, if there is no block. */
+static size_t before_blocks(uintptr_t address, size_t len)
+{
+	size_t head = -address % WIDE;
+
+	return head + BLOCK <= len ? head : len;
+}
+
+static size_t store_each(uint8_t *dst, const uint8_t *src, size_t len)
+{
+	uint64_t word;
+	size_t n;
+
+	for (n = 0; n + WORD <= len; n += WORD) {
 		memcpy(&word, src + n, sizeof(word));
 		__atomic_store_n((uint64_t *)(dst + n), word, __ATOMIC_RELAXED);
 	}
 	return n;
 }
 
-static size_t load_whole(uint8_t *dst, const uint8_t *src, size_t len)
+static size_t load_each(uint8_t *dst, const uint8_t *src, size_t len)
 {
 	uint64_t word;
 	size_t n;
@@ -129,6 +199,22 @@ static size_t load_whole(uint8_t *dst, const uint8_t *src, size_t len)
 		memcpy(dst + n, &word, sizeof(word));
 	}
 	return n;
+}
+
+static size_t store_whole(uint8_t *dst, const uint8_t *src, size_t len)
+{
+	size_t n = store_each(dst, src, before_blocks((uintptr_t)dst, len));
+
+	n += store_wide(dst + n, src + n, len - n);
+	return n + store_each(dst + n, src + n, len - n);
+}
+
+static size_t load_whole(uint8_t *dst, const uint8_t *src, size_t len)
+{
+	size_t n = load_each(dst, src, before_blocks((uintptr_t)src, len));
+
+	n += load_wide(dst + n, src + n, len - n);
+	return n + load_each(dst + n, src + n, len - n);
 }
 
 /* Stores the bytes in order; each whole word of the destination by one access. */
