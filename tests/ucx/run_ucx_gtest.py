@@ -107,7 +107,8 @@ class Gtest:
             if test.split("/")[0] in self.args.transports:
                 suite = test.partition(".")[0]
                 found.setdefault(suite, Batch(suite, [])).tests.append(test)
-        return [b for b in found.values() if re.search(self.args.only, b.name)]
+        return [b for b in found.values() if re.search(self.args.only, b.name)
+                and not (self.args.without and re.search(self.args.without, b.name))]
 
     def run(self, batch, way):
         left = list(batch.tests)
@@ -154,8 +155,10 @@ def main():
     p.add_argument("--build", default="build")
     p.add_argument("--gtest", help="the program; default: that of scripts/build-ucx-gtest.sh")
     p.add_argument("--transports", type=lambda s: s.split(","), metavar="PREFIX,...",
-                   default=["rc_verbs", "ud_verbs", "rc_mlx5", "ud_mlx5"], help="prefixes of suites; UCP's are rcv, udv, rcx, udx")
+                   default=["rc_verbs", "ud_verbs", "rc_mlx5", "ud_mlx5"], help="prefixes of suites; UCP's are rcx and udx, and two tests rcv")
     p.add_argument("--only", default="", help="suites whose PREFIX/NAME matches this expression")
+    p.add_argument("--without", default="perf",
+                   help="but those that match this one; default: those that measure speed, and judge nothing")
     p.add_argument("--ways", type=lambda s: s.split(","), default=list(WAYS))
     p.add_argument("--seconds", type=float, default=300, help="for one process")
     p.add_argument("--verbose", action="store_true", help="what the tests print")
@@ -171,10 +174,11 @@ def main():
         print("no suite matches")
         return 1
     for batch in batches:
+        since = time.monotonic()
         for way in args.ways:
             gtest.run(batch, way)
         sums = ", ".join(f"{way} {'/'.join(str(n) for n in batch.counts(way))}" for way in args.ways)
-        print(f"{batch.name:52} {sums}", flush=True)
+        print(f"{batch.name:52} {sums}, {time.monotonic() - since:.0f} s", flush=True)
     print(f"{len(batches)} suites, {time.monotonic() - begun:.0f} s (passed/failed/skipped)")
     return 0 if report(batches, args.ways) else 1
 
