@@ -20,6 +20,7 @@
 #include "shiftlib/conn/meet/intro.h"
 #include "shiftlib/conn/meet/unknown.h"
 #include "shiftlib/conn/move.h"
+#include "shiftlib/conn/ending.h"
 #include "shiftlib/conn/part.h"
 #include "shiftlib/conn/parts/exact.h"
 #include "shiftlib/conn/parts/inquiry.h"

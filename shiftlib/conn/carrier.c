@@ -399,3 +399,11 @@ void sh_carriers_drop(struct sh_qp *qp, bool driven)
 	SH_PARTS_TELL(standby.dropped, qp, true);
 	sh_carriers_init(qp, qp->carriers.own.qp);
 }
+
+int sh_carriers_collect(struct sh_qp *qp)
+{
+	int sent = sp_cq_collect(qp->scq->sp);
+	int received = qp->rcq != qp->scq ? sp_cq_collect(qp->rcq->sp) : 0;
+
+	return sent ? sent : received;
+}

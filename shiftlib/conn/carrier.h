@@ -99,6 +99,8 @@ bool sh_carriers_outran(const struct sh_qp *qp) SH_LOCKED;
  * behind it (replica/late.h).
  */
 void sh_carrier_reached(struct sh_qp *qp, struct sh_carrier *carrier);
+/* Collects completions, as nobody else may poll; 0 or -ENOMEM. */
+int sh_carriers_collect(struct sh_qp *qp) SH_LOCKED;
 void sh_carrier_drop(struct sh_qp *qp, uint32_t epoch) SH_LOCKED; /* in the background */
 /* Drops carriers before that epoch, but never the first. */
 void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch) SH_LOCKED;

@@ -144,12 +144,6 @@ void sh_mailbox_nic(struct sh_qp *qp)
 	mailbox_error(qp);
 }
 
-void sh_mailbox_peek(struct sh_qp *qp)
-{
-	if (atomic_load(&qp->mailbox.pending) & SH_PENDING_APP_ERROR)
-		mailbox_take_app_error(qp);
-}
-
 /* Until somebody knows better, the error stands as the first one of the connection. */
 static void mailbox_app_error(struct sh_qp *qp) SH_LOCKED
 {

@@ -51,8 +51,11 @@ void sh_mailbox_note_app_error(struct sh_qp *qp, uint32_t epoch, uint32_t status
 /* The error that SH_PENDING_APP_ERROR told of is the program's (P6), or a sick NIC's. */
 void sh_mailbox_program(struct sh_qp *qp) SH_LOCKED;
 void sh_mailbox_nic(struct sh_qp *qp) SH_LOCKED;
-/* Takes such an error as the connection's before it is read, as its end has come. */
-void sh_mailbox_peek(struct sh_qp *qp) SH_LOCKED;
+/* True if such an error has come that nobody has read yet. */
+static inline bool sh_mailbox_accuses(const struct sh_mailbox *mailbox)
+{
+	return atomic_load(&mailbox->pending) & SH_PENDING_APP_ERROR;
+}
 void sh_mailbox_read(void) SH_LOCKED; /* handle what the data path reported */
 
 extern const struct sh_module sh_mailbox_module;

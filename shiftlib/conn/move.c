@@ -9,6 +9,7 @@
 #include "shiftlib/base/worker.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/ending.h"
 #include "shiftlib/conn/fence.h"
 #include "shiftlib/conn/key.h"
 #include "shiftlib/conn/move.h"
@@ -264,14 +265,6 @@ void sh_move_settle(struct sh_qp *qp, const struct sc_action *action)
 
 /* ---- completion queues ---------------------------------------------------------------------- */
 
-int sh_move_collect(struct sh_qp *qp)
-{
-	int sent = sp_cq_collect(qp->scq->sp);
-	int received = qp->rcq != qp->scq ? sp_cq_collect(qp->rcq->sp) : 0;
-
-	return sent ? sent : received;
-}
-
 void sh_move_withhold(struct sh_qp *qp)
 {
 	(void)sp_cq_collect(qp->scq->sp);
@@ -279,70 +272,6 @@ void sh_move_withhold(struct sh_qp *qp)
 }
 
 /* ---- fail ----------------------------------------------------------------------------------- */
-
-struct error_job {
-	struct sh_job job;
-	struct sh_qp *qp;
-	struct ibv_qp *real;
-	uint32_t epoch;
-};
-
-static void error_run(struct sh_job *job)
-{
-	struct error_job *task = (struct error_job *)job;
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-
-	sh.real->thread_inside();
-	sh.real->modify_qp(task->real, &attr, IBV_QP_STATE);
-}
-
-static void error_done(struct sh_job *job)
-{
-	struct error_job *task = (struct error_job *)job;
-	struct sh_carrier *carrier;
-
-	sh_lock();
-	carrier = sh_carrier_find(task->qp, task->epoch);
-	if (carrier && carrier->qp == task->real)
-		carrier->in_error = true;
-	sh_move_ending_poll(task->qp);
-	sh_job_end(&task->qp->busy);
-	sh_unlock();
-	free(task);
-}
-
-static void move_to_error(struct sh_qp *qp, struct sh_carrier *carrier) SH_LOCKED
-{
-	struct sh_worker *worker = carrier->qp ? sh_carrier_worker(carrier) : NULL;
-	struct error_job *task;
-
-	if (!worker)
-		return;
-	task = calloc(1, sizeof(*task));
-	if (!task)
-		return;
-	*task = (struct error_job){ .job = { .fn = error_run, .done = error_done, .urgent = true },
-				    .qp = qp,
-				    .real = carrier->qp,
-				    .epoch = carrier->epoch };
-	sh_job_begin(&qp->busy);
-	carrier->to_error = true;
-	if (!sh_worker_submit(worker, &task->job))
-		return;
-	carrier->to_error = false;
-	sh_job_end(&qp->busy);
-	free(task);
-}
-
-/* Nothing of this connection may run any more, in hardware either. */
-static void move_all_to_error(struct sh_qp *qp) SH_LOCKED
-{
-	int i;
-
-	for (i = 0; i < SH_MAX_CARRIERS; i++)
-		if (sh_carrier_at(qp, i)->nic && !sh_carrier_at(qp, i)->to_error)
-			move_to_error(qp, sh_carrier_at(qp, i));
-}
 
 /*
  * Stock's NIC would have found no region behind a key that is gone, and says whose key it was.
@@ -367,79 +296,6 @@ static enum ibv_wc_status move_first_status(const struct sh_qp *qp, enum sc_reas
 		return move_key_status(qp);
 	/* A flush without cause was the NIC's death; on stock the retry counter would have told. */
 	return reason == SC_REASON_APPLICATION ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR;
-}
-
-/* Fails all requests. Completions that lie unpolled are told before the errors, as on stock. */
-static void move_fail_all(struct sh_qp *qp, enum ibv_wc_status first, uint32_t vendor_err,
-			  uint32_t n_delivered) SH_LOCKED
-{
-	(void)sh_move_collect(qp);
-	sp_qp_fail(qp->sp, first, vendor_err, n_delivered);
-}
-
-/* Nothing is executed there any more, or nobody can say when. */
-static bool move_stopped(const struct sh_carrier *carrier)
-{
-	return !carrier->qp || !carrier->to_error || carrier->in_error || sh_carrier_dead(carrier);
-}
-
-/* An error of the program's that came meanwhile was withheld; stock would have shown it first. */
-static void move_end_collect(struct sh_qp *qp) SH_LOCKED
-{
-	struct sh_qp_ending *ending = &qp->error.ending;
-
-	(void)sh_move_collect(qp);
-	sh_mailbox_peek(qp);
-	if (qp->error.status == IBV_WC_SUCCESS ||
-	    sp_error_class_of(qp->error.status) != SP_ERROR_APPLICATION)
-		return;
-	ending->first = qp->error.status;
-	ending->vendor_err = qp->error.vendor_err;
-}
-
-static void move_ended(struct sh_qp *qp) SH_LOCKED
-{
-	struct sh_qp_ending *ending = &qp->error.ending;
-
-	move_end_collect(qp);
-	ending->over = true;
-	ending->at = 0;
-	sh_clock_touch(qp); /* here also when a worker's command has returned */
-	move_fail_all(qp, ending->first, ending->vendor_err, ending->delivered);
-	SH_PARTS_TELL(move.ended, qp, true);
-}
-
-void sh_move_ending_poll(struct sh_qp *qp)
-{
-	const struct sh_qp_ending *ending = &qp->error.ending;
-
-	if (qp->conn_id && ending->on && !ending->over && move_stopped(qp->active) &&
-	    move_stopped(qp->receiving))
-		move_ended(qp);
-}
-
-/*
- * A flush says that the buffer is the application's again. So it is shown when no NIC uses that
- * any more: the carrier that receives lie in already may have a peer that sends.
- */
-static void move_end(struct sh_qp *qp, enum ibv_wc_status first, uint32_t vendor_err,
-		     uint32_t n_delivered) SH_LOCKED
-{
-	struct sh_qp_ending *ending = &qp->error.ending;
-
-	if (!ending->on) {
-		*ending = (struct sh_qp_ending){ .on = true,
-						 .first = first,
-						 .vendor_err = vendor_err,
-						 .delivered = n_delivered,
-						 .at = sh_now_ns() + sh.config.hang.command_ns };
-		move_end_collect(qp);
-		sp_qp_withhold(qp->sp);
-	}
-	move_all_to_error(qp);
-	sh_move_ending_poll(qp);
-	sh_clock_touch(qp);
-	sh_clock_wake_for(qp);
 }
 
 /* Published, and of none is it known that it was executed. */
@@ -484,7 +340,7 @@ void sh_move_fail(struct sh_qp *qp, enum sc_reason reason)
 	qp->quiesce.next_at = 0;
 	qp->publish.at = 0;
 	sh_fence_forget(qp);
-	move_end(qp, first, qp->error.vendor_err, qp->error.delivered);
+	sh_ending_begin(qp, first, qp->error.vendor_err, qp->error.delivered);
 	SH_PARTS_TELL(move.failed, qp, erred ? SC_REASON_APPLICATION : reason, unknown);
 	SH_PARTS_TELL(move.carried, qp, 0);
 	sh_turn_over(qp);
@@ -496,7 +352,7 @@ void sh_move_fail(struct sh_qp *qp, enum sc_reason reason)
 static void move_refuse(struct sh_qp *qp, enum ibv_wc_status status,
 			enum sc_reason reason) SH_LOCKED
 {
-	move_end(qp, status, 0, 0);
+	sh_ending_begin(qp, status, 0, 0);
 	qp->app.state = IBV_QPS_ERR;
 	if (reason == SC_REASON_APPLICATION)
 		SH_PARTS_TELL(move.passed, qp, status);
@@ -595,21 +451,4 @@ static uint64_t publish_next_timer(const struct sh_qp *qp)
 const struct sh_conn_part sh_publish_part = {
 	.name = "publish",
 	.clock = { .next_timer = publish_next_timer, .run = sh_move_publish },
-};
-
-static uint64_t ending_next_timer(const struct sh_qp *qp)
-{
-	return qp->error.ending.at;
-}
-
-/* A NIC that has not obeyed by now is not waited for. */
-static void ending_run(struct sh_qp *qp, uint64_t now) SH_LOCKED
-{
-	(void)now;
-	move_ended(qp);
-}
-
-const struct sh_conn_part sh_ending_part = {
-	.name = "ending",
-	.clock = { .next_timer = ending_next_timer, .run = ending_run },
 };

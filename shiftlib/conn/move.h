@@ -42,15 +42,12 @@ struct sh_qp_publish {
 struct sp_request *sh_move_outstanding(struct sh_qp *qp, uint32_t *n) SH_LOCKED;
 void sh_move_lay(struct sh_qp *qp, uint32_t epoch) SH_LOCKED;
 void sh_move_settle(struct sh_qp *qp, const struct sc_action *action) SH_LOCKED;
-/* Collects completions, as nobody else may poll; 0 or -ENOMEM. */
-int sh_move_collect(struct sh_qp *qp) SH_LOCKED;
 /* Withholds sends from now on; collects complete ones before. */
 void sh_move_withhold(struct sh_qp *qp) SH_LOCKED;
 void sh_move_fail(struct sh_qp *qp, enum sc_reason reason) SH_LOCKED;
-void sh_move_ending_poll(struct sh_qp *qp) SH_LOCKED; /* a command to ERR has returned */
 void sh_move_key_missing(struct sh_qp *qp) SH_LOCKED;
 void sh_move_publish(struct sh_qp *qp, uint64_t now) SH_LOCKED;
 
-extern const struct sh_conn_part sh_publish_part, sh_ending_part;
+extern const struct sh_conn_part sh_publish_part;
 
 #endif

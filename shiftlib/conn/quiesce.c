@@ -15,6 +15,7 @@
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/clock.h"
 #include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/ending.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/mailbox.h"
 #include "shiftlib/conn/move.h"
@@ -139,7 +140,7 @@ static struct sh_worker *quiesce_finish(struct quiesce_job *task) SH_LOCKED
 		sh_quiesce_poll(qp, sh_now_ns());
 		sh_clock_wake_for(qp);
 	}
-	sh_move_ending_poll(qp);
+	sh_ending_poll(qp);
 	sh_job_end(&qp->busy);
 	free(task);
 	return worker;
@@ -312,7 +313,7 @@ static bool quiesce_marker_may(const struct sh_qp *qp) SH_LOCKED
 
 static bool quiesce_collect(struct sh_qp *qp, struct sp_flushed *flushed) SH_LOCKED
 {
-	int ret = sh_move_collect(qp);
+	int ret = sh_carriers_collect(qp);
 
 	sp_qp_flushed(qp->sp, quiesce_marker_may(qp), flushed);
 	return !ret;

@@ -169,7 +169,7 @@ static size_t load_wide(uint8_t *dst, const uint8_t *src, size_t len)
 }
 #endif
 
-/* Bytes in front of the first address that blocks may have; all, if there is no block. */
+/* Returns the bytes in front of the first address that blocks may have; all, if there is none. */
 static size_t before_blocks(uintptr_t address, size_t len)
 {
 	size_t head = -address % WIDE;
@@ -415,7 +415,7 @@ static void copy_pieces(copy_fn *copy, const struct iovec *dst, uint32_t n_dst,
 	}
 }
 
-/* Reads of this process that found nothing where memory should be, since its start. */
+/* Says how many reads of this process have found nothing where memory should be. */
 static volatile sig_atomic_t missed;
 
 void sn_copy_missed(void)

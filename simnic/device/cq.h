@@ -11,7 +11,7 @@ struct sn_dev;
 
 struct sn_cq {
 	struct sn_dev *dev;
-	struct sn_cq *next, **link; /* in dev->cqs; link: what points to this one */
+	struct sn_cq *next, **link; /* dev->cqs has it; link points to it */
 	uint32_t cqn;
 	struct sn_cq_attr attr;
 	uint32_t pi;	 /* CQEs ever written */

@@ -9,7 +9,7 @@ struct sn_dev;
 
 struct sn_srq {
 	struct sn_dev *dev;
-	struct sn_srq *next, **link; /* in dev->srqs; link: what points to this one */
+	struct sn_srq *next, **link; /* dev->srqs has it; link points to it */
 	uint32_t srqn;
 	struct sn_srq_attr attr;
 	uint16_t head;	/* the WQE that is taken next */

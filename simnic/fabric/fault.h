@@ -31,7 +31,7 @@ enum sn_fault_kind {
 	SN_FAULT_PAUSE, /* connections stand still in and out, nothing is lost; UD passes */
 	/* next request from this NIC: part of its bytes land, then link down */
 	SN_FAULT_CUT_MESSAGE,
-	/* of connections: requests to it, and its own with data, end in errors; nobody is told */
+	/* requests to the NIC, and its own with data, end in errors; nobody is told */
 	SN_FAULT_NIC_BLIND,
 	SN_FAULT_NIC_HANG,
 	SN_FAULT_NIC_INTERNAL_ERROR,

@@ -17,7 +17,7 @@ struct sn_ctx;
 struct sn_req;
 
 struct sn_event_file {
-	struct sn_event_file *next, **link; /* in its bucket of sn_ctx.event_files */
+	struct sn_event_file *next, **link; /* a bucket of sn_ctx.event_files has it */
 	bool async;
 	int app_fd;	  /* the number that the application was given */
 	int app_dup;	  /* the same socket under a number that the application cannot reuse */

@@ -276,7 +276,7 @@ static void detector_blame(struct sh_qp *qp, uint32_t epoch) SH_LOCKED
 
 static uint64_t detector_completions(struct sh_qp *qp) SH_LOCKED
 {
-	(void)sh_move_collect(qp);
+	(void)sh_carriers_collect(qp);
 	return sp_qp_progressed(qp->sp);
 }
 

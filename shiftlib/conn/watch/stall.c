@@ -279,7 +279,7 @@ static bool stall_is_sure(struct sh_qp *qp) SH_LOCKED
 		return true;
 	qp->stall.collected = true;
 	if (!sh_conn_hands_off(qp))
-		(void)sh_move_collect(qp);
+		(void)sh_carriers_collect(qp);
 	return false;
 }
 

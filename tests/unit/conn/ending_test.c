@@ -11,6 +11,7 @@
 #include "shiftlib/conn/clock.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/move.h"
+#include "shiftlib/conn/ending.h"
 #include "shiftlib/conn/part.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/nic/nic.h"
@@ -96,7 +97,7 @@ static int setup(void **state)
 
 static void is_shown(int times)
 {
-	sh_move_ending_poll(&qp);
+	sh_ending_poll(&qp);
 	assert_int_equal(shown, times);
 	assert_int_equal(sh_clock_next(&qp), times || !qp.conn_id ? 0 : AT);
 }

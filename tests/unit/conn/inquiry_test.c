@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Inquiries into errors that a sick NIC may have made: what is asked, whom it is asked, and when an error is the
- * program's after all.
+ * Inquiries into errors that a sick NIC may have made: what is asked of whom, and when an error is
+ * the program's after all.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -237,7 +237,7 @@ static void an_old_peer_is_not_asked(void **state)
 	assert_int_equal(programs, 1);
 }
 
-/* The program has stopped its queue pair, or the peer has ended: nobody else gives back what is withheld. */
+/* The program has stopped its queue pair, or the peer has ended: nobody else gives it back. */
 static void the_connection_ends_meanwhile(void **state)
 {
 	(void)state;
