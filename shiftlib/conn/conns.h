@@ -33,6 +33,7 @@ struct sh_conns {
 	struct sh_qp *_Atomic mail; /* stack of QPs with pending bits, pushed by the data path */
 	uint64_t check_at;	    /* next look for errors that nobody polls */
 	uint32_t check_pass;
+	uint32_t owed;	   /* connections whose error is withheld until its cause is known */
 	uint32_t unknown;  /* connections with keys that are not known */
 	uint32_t roomless; /* connections whose completion queues have no room for a flush */
 	struct list_node suspects; /* connections that may have such keys */

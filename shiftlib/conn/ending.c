@@ -94,15 +94,10 @@ static void ending_collect(struct sh_qp *qp) SH_LOCKED
 	struct sh_qp_ending *ending = &qp->error.ending;
 
 	(void)sh_carriers_collect(qp);
-	if (sh_mailbox_accuses(&qp->mailbox)) {
-		qp->error.status = (enum ibv_wc_status)atomic_load(&qp->mailbox.app_error_status);
-		qp->error.vendor_err = atomic_load(&qp->mailbox.app_error_vendor);
-	}
-	if (qp->error.status == IBV_WC_SUCCESS ||
-	    sp_error_class_of(qp->error.status) != SP_ERROR_APPLICATION)
+	if (!sh_mailbox_accuses(&qp->mailbox))
 		return;
-	ending->first = qp->error.status;
-	ending->vendor_err = qp->error.vendor_err;
+	ending->first = (enum ibv_wc_status)atomic_load(&qp->mailbox.app_error_status);
+	ending->vendor_err = atomic_load(&qp->mailbox.app_error_vendor);
 }
 
 /* Completions that lie unpolled are told before the errors, as on stock. */

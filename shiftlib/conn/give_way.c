@@ -44,7 +44,7 @@ static void give_way_before_sleep(void)
 {
 	if (!atomic_exchange(&give_way.fault, false))
 		return;
-	if (atomic_load(&sh_conns.mail) || sh_conns.moving)
+	if (atomic_load(&sh_conns.mail) || sh_conns.moving || sh_conns.owed)
 		atomic_store(&give_way.fault, true);
 	else
 		atomic_store(&give_way.starved, false);

@@ -50,7 +50,10 @@ void sh_mailbox_note_error(struct sh_qp *qp, uint32_t epoch, uint32_t status, ui
 void sh_mailbox_note_app_error(struct sh_qp *qp, uint32_t epoch, uint32_t status,
 			       uint32_t vendor_err)
 {
+	uint64_t none = 0;
+
 	atomic_store(&qp->mailbox.app_error_epoch, epoch);
+	atomic_compare_exchange_strong(&qp->mailbox.error_ns, &none, sh_now_ns());
 	atomic_store(&qp->mailbox.app_error_status, status);
 	atomic_store(&qp->mailbox.app_error_vendor, vendor_err);
 }
@@ -127,6 +130,7 @@ void sh_mailbox_program(struct sh_qp *qp)
 	bool stopped = qp->app.state == IBV_QPS_ERR;
 
 	mailbox_take_app_error(qp);
+	atomic_store(&qp->mailbox.error_ns, 0);
 	qp->error.fails = true;
 	qp->app.state = IBV_QPS_ERR;
 	if (!stopped)

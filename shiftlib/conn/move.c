@@ -121,6 +121,8 @@ static void move_settled(struct sh_qp *qp, struct sh_carrier *to,
 		qp->standby = NULL;
 	sh_fence_forget(qp);
 	qp->error.peer_overran = qp->error.peer_outran = false;
+	qp->error.status = IBV_WC_SUCCESS; /* that was the left carrier's */
+	qp->error.vendor_err = 0;
 	qp->mailbox.fruit.settled += settled->delivered;
 	atomic_store(&qp->mailbox.error_ns, 0); /* an error that was told since is this move's */
 }
@@ -308,11 +310,18 @@ static uint32_t move_unknown(struct sh_qp *qp) SH_LOCKED
 	return info && n > qp->error.delivered ? n - qp->error.delivered : 0;
 }
 
+/* The peer's end has met the same error as this one, which its NIC's answer showed. */
+static bool move_accused(const struct sh_qp *qp, enum sc_reason reason)
+{
+	return reason == SC_REASON_PEER_APPLICATION && qp->error.status != IBV_WC_SUCCESS &&
+	       sp_error_class_of(qp->error.status) == SP_ERROR_APPLICATION;
+}
+
 /* A key that no region has is the program's error, whatever was going on. */
 static bool move_erred(const struct sh_qp *qp, enum sc_reason reason,
 		       enum ibv_wc_status first) SH_LOCKED
 {
-	return reason == SC_REASON_APPLICATION ||
+	return reason == SC_REASON_APPLICATION || move_accused(qp, reason) ||
 	       (reason == SC_REASON_KEY && first != IBV_WC_RETRY_EXC_ERR && !qp->error.delivered);
 }
 
@@ -334,7 +343,7 @@ void sh_move_fail(struct sh_qp *qp, enum sc_reason reason)
 	qp->error.erred = erred;
 	if (!erred)
 		move_fail_say(qp, reason);
-	else if (reason == SC_REASON_KEY)
+	else if (reason != SC_REASON_APPLICATION)
 		SH_PARTS_TELL(move.passed, qp, first);
 	qp->quiesce.phase = SH_QUIESCE_NONE;
 	qp->quiesce.next_at = 0;

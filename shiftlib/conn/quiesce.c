@@ -510,7 +510,7 @@ void sh_quiesce_poll(struct sh_qp *qp, uint64_t now)
 {
 	bool patient = quiesce_patient(qp, now);
 	struct sp_flushed flushed;
-	bool collected, final, obeyed;
+	bool collected, final, obeyed, over;
 
 	qp->quiesce.next_at = 0;
 	if (!quiesce_is_on(qp))
@@ -525,9 +525,10 @@ void sh_quiesce_poll(struct sh_qp *qp, uint64_t now)
 	sh_mailbox_read(); /* an application error found on the way comes before QUIESCED */
 	if (!quiesce_is_on(qp))
 		return; /* the errors may have ended the move */
-	if (final && SH_PARTS_ASK(move.delays, qp, now))
+	over = final || (collected && SH_PARTS_ASK(move.is_over, qp, flushed.recv_count, now));
+	if (over && SH_PARTS_ASK(move.delays, qp, now))
 		quiesce_poll_later(qp, now);
-	else if (final || (collected && SH_PARTS_ASK(move.is_over, qp, flushed.recv_count, now)))
+	else if (over)
 		quiesce_ended(qp, &flushed, true, obeyed);
 	else if (qp->quiesce.phase == SH_QUIESCE_SICK)
 		qp->quiesce.next_at = now + QUIESCE_POLL_SICK_NS;
@@ -548,12 +549,13 @@ void sh_quiesce_seal(struct sh_qp *qp)
 void sh_quiesce_recount(struct sh_qp *qp)
 {
 	struct sp_flushed flushed;
-	bool collected = quiesce_collect(qp, &flushed), final, obeyed;
+	bool collected = quiesce_collect(qp, &flushed), final, obeyed, over;
 
 	qp->quiesce.recount_at = sh_now_ns();
 	final = collected && quiesce_final(qp, &flushed);
+	over = final || SH_PARTS_ASK(move.is_over, qp, flushed.recv_count, qp->quiesce.recount_at);
 	if (!collected || quiesce_recount_waits(qp, qp->quiesce.recount_at) ||
-	    (final && SH_PARTS_ASK(move.delays, qp, qp->quiesce.recount_at))) {
+	    (over && SH_PARTS_ASK(move.delays, qp, qp->quiesce.recount_at))) {
 		/* the holder of the CQ collects; the core must get its answer */
 		qp->quiesce.phase = SH_QUIESCE_FLUSHING;
 		qp->quiesce.interval = QUIESCE_POLL_MIN_NS;
@@ -561,10 +563,7 @@ void sh_quiesce_recount(struct sh_qp *qp)
 		return;
 	}
 	obeyed = final && quiesce_commands_done(qp);
-	quiesce_ended(
-		qp, &flushed,
-		final || SH_PARTS_ASK(move.is_over, qp, flushed.recv_count, qp->quiesce.recount_at),
-		obeyed);
+	quiesce_ended(qp, &flushed, over, obeyed);
 }
 
 static void quiesces_reset(void)

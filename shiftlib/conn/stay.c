@@ -95,5 +95,7 @@ void sh_stay(struct sh_qp *qp, const struct sc_action *action)
 		return;
 	}
 	atomic_store(&qp->mailbox.error_ns, 0); /* the fault is over */
+	qp->error.status = IBV_WC_SUCCESS;
+	qp->error.vendor_err = 0;
 	sh_fence_lift(qp);
 }

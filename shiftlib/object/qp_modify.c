@@ -8,8 +8,8 @@
 #include "shiftlib/conn/atomics/home.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
-#include "shiftlib/conn/give_way.h"
 #include "shiftlib/conn/mailbox.h"
+#include "shiftlib/conn/give_way.h"
 #include "shiftlib/conn/parts/rights.h"
 #include "shiftlib/conn/parts/srq.h"
 #include "shiftlib/conn/qp.h"
@@ -182,6 +182,7 @@ static void qp_stop_carrier(struct sh_qp *qp) SH_DROPS
 
 void sh_qp_ends(struct sh_qp *qp)
 {
+	sh_mailbox_read(); /* an error that is withheld comes before the flush */
 	if (qp->conn_id)
 		sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_APPLICATION);
 	while (qp->error.ending.at > sh_now_ns())

@@ -175,10 +175,15 @@ static bool send_nak(struct sn_qp *qp, enum sn_pkt_op op, uint8_t syndrome)
  * A NIC that does not reach its host's memory says so to the other end; neither does it reach the
  * queues of completions and events, so its own host hears nothing.
  */
-static void refuse_blind(struct sn_qp *qp)
+static void refuse_blind(struct sn_qp *qp, uint32_t psn)
 {
-	if (qp->attr.type == IBV_QPT_RC)
-		(void)send_nak(qp, SN_PKT_NAK, MLX5_CQE_SYNDROME_REMOTE_OP_ERR);
+	struct sn_pkt *pkt;
+
+	if (qp->attr.type != IBV_QPT_RC)
+		return;
+	pkt = answer(qp, SN_PKT_NAK, psn);
+	pkt->syndrome = MLX5_CQE_SYNDROME_REMOTE_OP_ERR;
+	(void)sn_wire_send(qp, pkt);
 }
 
 /* ---- requests ------------------------------------------------------------------------------- */
@@ -304,7 +309,7 @@ static void answer_atomic(struct sn_qp *qp, uint32_t psn, uint64_t result)
 	struct sn_pkt *pkt = answer(qp, SN_PKT_ATOMIC_RESP, psn);
 
 	if (sn_wire_blind(qp)) { /* the result is not what memory holds */
-		refuse_blind(qp);
+		refuse_blind(qp, psn);
 		return;
 	}
 	if (sn_nic_quirk(qp->dev->nic, SN_QUIRK_ATOMICS_SWAPPED))
@@ -316,7 +321,7 @@ static void answer_atomic(struct sn_qp *qp, uint32_t psn, uint64_t result)
 
 static bool answer_landed(struct sn_qp *qp)
 {
-	const struct sn_atomic_reply *reply =
+	struct sn_atomic_reply *reply =
 		&qp->rsp.replay[(qp->rsp.replay_next - 1) % SN_MAX_RD_ATOMIC];
 
 	if (!qp->rsp.answer_due || sn_atomic_is_under_way(qp))
@@ -324,6 +329,7 @@ static bool answer_landed(struct sn_qp *qp)
 	SN_ASSERT(reply->valid);
 	qp->rsp.answer_due = false;
 	answer_atomic(qp, reply->psn, reply->result);
+	reply->valid = !sn_wire_blind(qp);
 	return true;
 }
 
@@ -479,7 +485,7 @@ static void run_request(struct sn_qp *qp, const struct sn_pkt *pkt)
 	case RSP_PART: acknowledge(qp, pkt); break;
 	case RSP_LOST: break;
 	case RSP_NOT_NOW: not_now(qp, pkt); break;
-	case RSP_BLIND: refuse_blind(qp); break;
+	case RSP_BLIND: refuse_blind(qp, qp->rsp.epsn); break;
 	case RSP_NAK_ACCESS:
 		refuse(qp, MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR, true);
 		break;
@@ -549,7 +555,7 @@ static int send_read_chunk(struct sn_qp *qp, struct sn_rd *rd)
 	rc = sn_stage_put(pkt, &src, 1, len);
 	if (!rc && len && sn_wire_blind(qp)) {
 		sn_stage_release(pkt);
-		refuse_blind(qp);
+		refuse_blind(qp, psn);
 		qp->rsp.rd_head = qp->rsp.rd_tail;
 		return -EFAULT;
 	}

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Between two guests, whose NICs are Ethernet: mlx5's network interface, RoCE over it, and connections by rdma_cm."""
+import contextlib
 import hashlib
 import os
 
-from shiftlab.guest.cases import case, check
+from shiftlab.guest.cases import Failed, case, check
 from shiftlab.guest.rig import run as run_program
 from shiftlab.lab import wait_for
 
@@ -156,7 +157,7 @@ def write_bw(rig):
     return f"{rate} MB/s" if rate else f"no rate: {why}"
 
 
-def ends_of_verify(rig, shift):
+def ends_of_verify(rig, shift, patterns):
     """
     verify between the guests, its server in the other one. It and SHIFT's table talk over the NICs that no case breaks; a
     backup of each end is its NIC of another rail.
@@ -167,7 +168,7 @@ def ends_of_verify(rig, shift):
     rig.peer.start("redis", ["redis-server", "--bind", address, "--port", REDIS, "--save", "", "--protected-mode", "no"])
     rig.peer.await_listening("redis")
     settings = {**shift, "kv": f"redis://{address}:{REDIS}", "backup": f"{rig.nic.name}={rig.backup.name}"}
-    common = ["--control", "--plain", "--seed", rig.seed, "--qps", QPS, "--patterns", "abce", "--retry", 6, "--timeout", 18,
+    common = ["--control", "--plain", "--seed", rig.seed, "--qps", QPS, "--patterns", patterns, "--retry", 6, "--timeout", 18,
               "--max-size", 4096, "--stuck", 90]
     rig.peer.start("server", [rig.bin("verify"), *common, "--server", "--listen", address, "--dev", rig.nic.name, "--gid-index",
                               rig.peer.net("gid_index")], settings)
@@ -178,15 +179,25 @@ def ends_of_verify(rig, shift):
     return client
 
 
-@paired("net.shift_port", needs=("redis-server",), by_name=True)
-def shift_port(rig):
-    """verify between two guests under SHIFT, over RoCE: a port goes down and up, and both ends move and return."""
-    client = ends_of_verify(rig, {})
+def is_back(rig):
+    """True when all are on the NIC. A driver that makes its interface anew leaves it down and without an address."""
+    with contextlib.suppress(Failed):
+        rig.net.up()
+    return all(q["nic"] == rig.nic.name for q in rig.connections())
+
+
+def shift_through(rig, word, over=None, patterns="abce"):
+    """
+    verify between two guests under SHIFT, over RoCE, through a fault of this end's NIC: both ends move and return. over: the word
+    that ends the fault.
+    """
+    client = ends_of_verify(rig, {}, patterns)
     rig.await_protected(QPS, (client,))
-    rig.breaks("port-down")
+    rig.breaks(word)
     rig.until("move", lambda: all(q["nic"] != rig.nic.name for q in rig.connections()), (client,), MOVE_S, 0.3)
-    rig.breaks("port-up")
-    rig.await_path(0, (client,), BACK_S)
+    if over:
+        rig.breaks(over)
+    rig.until("return", lambda: is_back(rig), (client,), BACK_S, 1)
     client.say("stop")
     rig.peer.say("server", "stop")
     rig.ends_well(client)
@@ -194,6 +205,24 @@ def shift_port(rig):
     moves = len(rig.moves(client))
     check(moves >= QPS, f"{moves} moves at this end")
     return f"{moves} moves at this end"
+
+
+@paired("net.shift_port", needs=("redis-server",), by_name=True)
+def shift_port(rig):
+    """A port goes down and up."""
+    return shift_through(rig, "port-down", "port-up")
+
+
+@paired("net.shift_fatal", needs=("redis-server",), by_name=True)
+def shift_fatal(rig):
+    """A fatal error of the firmware, from which the driver recovers."""
+    return shift_through(rig, "fatal")
+
+
+@paired("net.shift_surprise", needs=("redis-server",), by_name=True)
+def shift_surprise(rig):
+    """The card leaves its slot, and comes back as a new device. No WRITEs: it may take along what it had acknowledged (P3)."""
+    return shift_through(rig, "surprise", "insert", "bc")
 
 
 @paired("net.rebind")

@@ -3,7 +3,10 @@
 Under SHIFT: programs outlive what Linux' own driver makes of a broken NIC, no byte is wrong, and
 traffic is back on the NIC when the kernel has it back. On stock each of these faults ends them.
 """
+import glob
+import os
 import random
+import re
 import time
 
 from cases_cycle import rebind, without_grace
@@ -16,6 +19,7 @@ QPS = 3
 ALL = "abce"
 # A NIC that is out of reach at once may take WRITEs along that it had acknowledged, and SHIFT then ends their connection (P3).
 NO_WRITES = "bc"
+P3_ENDS = {"miscount", "peer-fatal"}     # causes of an end by P3, at the end that found it and at the other
 MOVE_S = 60     # until all have left a broken NIC
 BACK_S = 120    # until the kernel has a NIC again: its driver waits for the firmware, and guests are slow
 # A guest is slow, and its NIC no sooner suspect. A move has 10 s, or four times the retry time of its queue pair: 30 s.
@@ -29,12 +33,12 @@ STARVED_MS = 60000      # as firmware has it: longer than a busy machine keeps a
 FAULTS = (("port-down", "port-up"), ("surprise", "insert"), ("dead", "alive"), ("hang", "resume"), ("remove", "rescan"))
 
 
-def verify(rig, shift, patterns=ALL):
+def verify(rig, shift, patterns=ALL, may_fail=False):
     """
     One end on the case's NIC, the other one on a NIC that stays well. No atomics: of unknown fate, one ends its connection.
     """
     at = {"a": rig.nic.name, "b": rig.spare.name}
-    v = Verify(rig, shift, rig.seed, QPS, patterns, TIMEOUT, nic=lambda end: at[end])
+    v = Verify(rig, shift, rig.seed, QPS, patterns, TIMEOUT, nic=lambda end: at[end], may_fail=may_fail)
     rig.await_protected(2 * QPS, v.ends)
     v.moves_on()
     return v
@@ -95,6 +99,33 @@ def outlives(rig, word, over=None, patterns=ALL, **settings):
     return f"{took}; {finish(rig, v)}"
 
 
+def reasons(rig):
+    """Causes of the ends that SHIFT has told, at both ends."""
+    found = []
+    for path in glob.glob(os.path.join(rig.folder, "shift-*.log")):
+        with open(path, encoding="utf-8", errors="replace") as f:
+            found += re.findall(r"event \d+: failed \S+ \(([\w-]+)\)", f.read())
+    return found
+
+
+def survives_in_part(rig, word):
+    """
+    Through a fault that takes completions along which the NIC had acknowledged: connections move, or end at both ends by P3, and no
+    byte is wrong.
+    """
+    v = verify(rig, rig.shift(), NO_WRITES, may_fail=True)
+    rig.breaks(word)
+    rig.until("move or end", lambda: all(q["nic"] != rig.nic.name or q["level"] != "protected" for q in rig.connections()),
+              v.ends, MOVE_S, 0.3)
+    v.stop()
+    messages, moves = v.verdict(), len(rig.moves(*v.ends))
+    check(v.failed_qps < 2 * QPS and moves >= 2, f"{v.failed_qps} ends of connections have died, {moves} moves")
+    told = reasons(rig)
+    check(not set(told) - P3_ENDS and bool(told) == bool(v.failed_qps), f"{v.failed_qps} ends have died by {told}")
+    rig.kernel_is_content(faults_may=True)
+    return f"{v.failed_qps} of {2 * QPS} ends died by P3; {moves} moves, {messages} messages, 0 wrong bytes, seed {rig.seed}"
+
+
 @case("shift.fatal")
 def fatal(rig):
     """A fatal error of the firmware: the driver tells it twice, resets the function and makes its device anew."""
@@ -143,9 +174,9 @@ def aer(rig):
     """
     A fatal error of the PCI link, which the kernel reports to the driver (AER).
 
-    It resets the link, and the driver loads anew.
+    It resets the link, and the driver loads anew. Behind an IOMMU the NIC loses its host's memory before that, piece by piece.
     """
-    return outlives(rig, "aer", patterns=NO_WRITES)
+    return survives_in_part(rig, "aer") if rig.is_translated() else outlives(rig, "aer", patterns=NO_WRITES)
 
 
 @case("shift.remove", by_name=True)

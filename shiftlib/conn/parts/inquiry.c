@@ -10,6 +10,7 @@
 #include "shiftlib/base/util.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/clock.h"
+#include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/mailbox.h"
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/part.h"
@@ -17,6 +18,7 @@
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/loop/loop.h"
+#include "shiftlib/loop/starved.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/peer.h"
 
@@ -27,7 +29,9 @@
 #define INQUIRY_GRACE_NS (50 * SH_NS_PER_MS)
 #define INQUIRY_FIRST_NS (4 * SH_NS_PER_MS) /* from one look to the next; it doubles */
 #define INQUIRY_MOST_NS	 (64 * SH_NS_PER_MS)
-#define INQUIRY_WAITS	 10 /* times SHIFT_HANG_MS: so long an answer is waited for */
+/* so long an answer is waited for: times SHIFT_HANG_MS, and at most */
+#define INQUIRY_WAITS	10
+#define INQUIRY_WAIT_NS (10 * SH_NS_PER_S)
 
 enum inquiry_health { INQUIRY_UNKNOWN, INQUIRY_WELL, INQUIRY_SICK };
 
@@ -61,6 +65,36 @@ static enum inquiry_health inquiry_health(const struct sh_carrier *carrier, uint
 	return INQUIRY_UNKNOWN;
 }
 
+/* A child of fork() counts anew. */
+static void inquiry_close(struct sh_qp_inquiry *inquiry) SH_LOCKED
+{
+	if (inquiry->since && sh_conns.owed)
+		sh_conns.owed--;
+	inquiry->since = inquiry->look_at = 0;
+}
+
+/* True if an answer has been waited for long enough; a process that did not run has not waited. */
+static bool inquiry_too_long(uint64_t since, uint64_t now) SH_LOCKED
+{
+	uint64_t most = INQUIRY_WAITS * sh.config.hang.send_ns;
+
+	return sh_starved_had_ns(since, now) >= (most < INQUIRY_WAIT_NS ? most : INQUIRY_WAIT_NS);
+}
+
+/* The first look behind the grace comes at its end. */
+static void inquiry_later(uint64_t since, uint64_t now, uint64_t *look_at, uint64_t *interval)
+{
+	uint64_t grace = since + INQUIRY_GRACE_NS;
+
+	*look_at = now + *interval;
+	if (now < grace && *look_at >= grace) {
+		*look_at = grace;
+		*interval = INQUIRY_FIRST_NS;
+	} else if (*interval < INQUIRY_MOST_NS) {
+		*interval *= 2;
+	}
+}
+
 /* ---- this end's error ----------------------------------------------------------------------- */
 
 /* Errors that the other end's NIC has made, or its silence about receives. */
@@ -89,6 +123,8 @@ static bool inquiry_accused(struct sh_qp *qp, uint32_t epoch, enum ibv_wc_status
 	inquiry->interval = INQUIRY_FIRST_NS;
 	inquiry->epoch = epoch;
 	inquiry->status = (uint8_t)status;
+	inquiry->asked_at = 0;
+	sh_conns.owed++;
 	inquiry->asks = inquiry_of_both(status) && qp->peer &&
 			(qp->peer->caps & SH_WIRE_CAP_INQUIRY) && !qp->core.peer.ended;
 	sh_clock_touch(qp);
@@ -103,7 +139,7 @@ static void inquiry_ends(struct sh_qp *qp, enum inquiry_health health) SH_LOCKED
 	       "QP 0x%06x: its error (status %u) is %s, as is known after %llu ms", qp->qp->qp_num,
 	       qp->inquiry->status, sick ? "a sick NIC's" : "the program's own",
 	       (unsigned long long)((sh_now_ns() - qp->inquiry->since) / SH_NS_PER_MS));
-	qp->inquiry->since = qp->inquiry->look_at = 0;
+	inquiry_close(qp->inquiry);
 	if (sick)
 		sh_mailbox_nic(qp);
 	else
@@ -124,21 +160,23 @@ static void inquiry_look(struct sh_qp *qp, uint64_t now) SH_LOCKED
 {
 	struct sh_qp_inquiry *inquiry = qp->inquiry;
 	const struct sh_carrier *carrier = sh_carrier_find(qp, inquiry->epoch);
-	enum inquiry_health health =
-		carrier ? inquiry_health(carrier, inquiry->since, now) : INQUIRY_WELL;
-	bool over = now - inquiry->since >=
-		    INQUIRY_GRACE_NS + INQUIRY_WAITS * sh.config.hang.command_ns;
+	enum inquiry_health health;
 
-	if (qp->core.move == SC_MOVE_ENDED)
-		return inquiry_ends(qp, INQUIRY_WELL);
+	if (!carrier) { /* its requests were settled without an answer */
+		inquiry_close(inquiry);
+		return;
+	}
+	health = inquiry_health(carrier, inquiry->since, now);
+	if (health == INQUIRY_UNKNOWN && !inquiry->asked_at && carrier->nic->ask.under_way)
+		inquiry->asked_at = now;
 	if (health == INQUIRY_SICK || (health == INQUIRY_WELL && !inquiry->asks))
 		return inquiry_ends(qp, health);
-	if (over) /* a NIC that does not obey for so long is sick, whatever is known of it */
-		return inquiry_ends(qp, health == INQUIRY_UNKNOWN ? INQUIRY_SICK : INQUIRY_WELL);
+	if (health == INQUIRY_WELL && inquiry_too_long(inquiry->since, now))
+		return inquiry_ends(qp, INQUIRY_WELL);
+	if (inquiry->asked_at && inquiry_too_long(inquiry->asked_at, now))
+		return inquiry_ends(qp, INQUIRY_SICK);
 	inquiry_ask(qp);
-	inquiry->look_at = now + inquiry->interval;
-	if (inquiry->interval < INQUIRY_MOST_NS)
-		inquiry->interval *= 2;
+	inquiry_later(inquiry->since, now, &inquiry->look_at, &inquiry->interval);
 }
 
 /* ---- the peer's ----------------------------------------------------------------------------- */
@@ -151,9 +189,13 @@ static void inquiry_answer(struct sh_qp *qp, uint64_t now) SH_LOCKED
 		carrier ? inquiry_health(carrier, inquiry->of_peer.since, now) : INQUIRY_WELL;
 	struct sh_wire_inquiry answer = { .carrier = inquiry->of_peer.epoch };
 
-	inquiry->of_peer.look_at = now + INQUIRY_FIRST_NS;
-	if (health == INQUIRY_UNKNOWN)
+	inquiry_later(inquiry->of_peer.since, now, &inquiry->of_peer.look_at,
+		      &inquiry->of_peer.interval);
+	if (health == INQUIRY_UNKNOWN) {
+		if (inquiry_too_long(inquiry->of_peer.since, now))
+			inquiry->of_peer.look_at = 0; /* until the peer asks again */
 		return;
+	}
 	answer.kind = health == INQUIRY_SICK ? SH_WIRE_INQUIRY_SICK : SH_WIRE_INQUIRY_WELL;
 	inquiry->of_peer.look_at = 0; /* `since` stays: a repetition is answered at once */
 	sh_messages_send_inquiry(qp, &answer);
@@ -168,6 +210,7 @@ static void inquiry_asked(struct sh_qp *qp, const struct sh_wire_inquiry *asked)
 	if (!inquiry->of_peer.since || inquiry->of_peer.epoch != asked->carrier) {
 		inquiry->of_peer.since = sh_now_ns();
 		inquiry->of_peer.epoch = asked->carrier;
+		inquiry->of_peer.interval = INQUIRY_FIRST_NS;
 		sh_log(SH_LOG_DEBUG,
 		       "QP 0x%06x: the peer asks whether this NIC is well: a request ended "
 		       "with status %u",
@@ -203,14 +246,16 @@ static bool inquiry_message(struct sh_qp *qp, const struct sh_wire_record *recor
 
 /* ---- the part ------------------------------------------------------------------------------- */
 
-static void inquiry_forget(struct sh_qp *qp)
+static void inquiry_forget(struct sh_qp *qp) SH_LOCKED
 {
+	if (qp->inquiry)
+		inquiry_close(qp->inquiry);
 	free(qp->inquiry);
 	qp->inquiry = NULL;
 }
 
 /* SHIFT fails the connection, and gives all that is withheld back by itself. */
-static void inquiry_failed(struct sh_qp *qp, enum sc_reason reason, uint32_t unknown)
+static void inquiry_failed(struct sh_qp *qp, enum sc_reason reason, uint32_t unknown) SH_LOCKED
 {
 	(void)reason;
 	(void)unknown;
@@ -224,6 +269,13 @@ static void inquiry_stepped(struct sh_qp *qp) SH_LOCKED
 		return;
 	qp->inquiry->look_at = sh_now_ns();
 	sh_clock_touch(qp);
+}
+
+/* The connection has ended without errors of SHIFT's: this one comes before that is told. */
+static void inquiry_acted(struct sh_qp *qp) SH_LOCKED
+{
+	if (inquiry_is_on(qp) && qp->core.move == SC_MOVE_ENDED)
+		inquiry_ends(qp, INQUIRY_WELL);
 }
 
 /* The error forbids to go on if it is the program's. */
@@ -252,7 +304,7 @@ const struct sh_conn_part sh_inquiry_part = {
 	.name = "inquiry",
 	.life = { .reset = inquiry_forget, .leaves = inquiry_forget, .left = inquiry_forget },
 	.clock = { .next_timer = inquiry_next_timer, .run = inquiry_run },
-	.step.stepped = inquiry_stepped,
+	.step = { .stepped = inquiry_stepped, .acted = inquiry_acted },
 	.move = { .delays = inquiry_delays, .failed = inquiry_failed },
 	.news = { .message = inquiry_message, .accused = inquiry_accused },
 };

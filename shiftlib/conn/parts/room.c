@@ -143,10 +143,18 @@ static struct sh_cq *room_missing(const struct sh_qp *qp) SH_LOCKED
 	return room_fits(qp, qp->rcq) ? NULL : qp->rcq;
 }
 
+/* What is said of the queue later, as its size, is no news to who reads that it overran. */
+static bool room_is_over(const struct sh_qp *qp)
+{
+	return !qp->active->epoch && (qp->scq->overrun || qp->rcq->overrun);
+}
+
 static const char *room_why(const struct sh_qp *qp) SH_LOCKED
 {
 	const struct sh_cq *cq = qp->room.waits && !qp->paths.fits ? room_missing(qp) : NULL;
 
+	if (room_is_over(qp))
+		return why_overran;
 	if (!cq)
 		return NULL;
 	return cq->room.why ? cq->room.why : why_unused;

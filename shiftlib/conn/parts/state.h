@@ -34,15 +34,16 @@ struct sh_qp_room {
 
 /* Looks into an error that a sick NIC may have made; made for the first one (inquiry.c). */
 struct sh_qp_inquiry {
-	uint64_t since; /* start; 0: none is under way */
-	uint32_t epoch; /* carrier of the error */
-	uint8_t status; /* of the error */
-	bool asks;	/* the peer is asked, too, and has not answered */
+	uint64_t since;	   /* start; 0: none is under way */
+	uint32_t epoch;	   /* carrier of the error */
+	uint8_t status;	   /* of the error */
+	bool asks;	   /* the peer is asked, too, and has not answered */
+	uint64_t asked_at; /* when the own NIC was asked first; 0: it was not */
 	uint64_t look_at, interval;
-	struct {		  /* the peer's question */
-		uint64_t since;	  /* time of hearing it first; 0: there is none */
-		uint32_t epoch;	  /* of a carrier */
-		uint64_t look_at; /* 0: it was answered */
+	struct {			    /* the peer's question */
+		uint64_t since;		    /* time of hearing it first; 0: there is none */
+		uint32_t epoch;		    /* of a carrier */
+		uint64_t look_at, interval; /* 0: it was answered, or was too long ago */
 	} of_peer;
 };
 

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "shiftlib/base/util.h"
+#include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/mailbox.h"
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/part.h"
@@ -82,7 +83,8 @@ void __wrap_sh_clock_touch(struct sh_qp *of)
 static int begin(void **state)
 {
 	(void)state;
-	sh.config.hang.command_ns = HANG_MS * MS;
+	sh.config.hang.send_ns = HANG_MS * MS;
+	sh_conns.owed = 0;
 	peer = (struct sh_peer){ .caps = SH_WIRE_CAP_INQUIRY };
 	nic = (struct sh_nic){ .state = SH_NIC_OPEN };
 	qp = (struct sh_qp){ .qp = &real_qp, .peer = &peer };
@@ -215,6 +217,31 @@ static void a_nic_that_never_answers_is_sick(void **state)
 	assert_int_equal(nics, 1);
 }
 
+/* The process was stopped: its NIC was not even asked. */
+static void a_nic_that_was_not_asked_is_not_sick(void **state)
+{
+	(void)state;
+	accuse(IBV_WC_LOC_PROT_ERR);
+	now_ns += 10 * LONG_MS * MS;
+	sh_inquiry_part.clock.run(&qp, now_ns);
+	assert_open();
+	assert_int_equal(asked, 1);
+	obey();
+	pass(70);
+	assert_int_equal(programs, 1);
+}
+
+static void the_answer_comes_soon_behind_the_grace(void **state)
+{
+	(void)state;
+	accuse(IBV_WC_LOC_PROT_ERR);
+	pass(GRACE_MS);
+	assert_int_equal(asked, 1);
+	obey();
+	pass(10);
+	assert_int_equal(programs, 1);
+}
+
 static void a_peer_that_never_answers_is_not_waited_for(void **state)
 {
 	(void)state;
@@ -243,10 +270,11 @@ static void the_connection_ends_meanwhile(void **state)
 	(void)state;
 	accuse(IBV_WC_REM_OP_ERR);
 	pass(20);
+	assert_int_equal(sh_conns.owed, 1);
 	qp.core.move = SC_MOVE_ENDED;
-	sh_inquiry_part.step.stepped(&qp);
-	pass(1);
+	sh_inquiry_part.step.acted(&qp); /* before anybody is told of the end */
 	assert_int_equal(programs, 1);
+	assert_int_equal(sh_conns.owed, 0);
 }
 
 static void shift_fails_the_connection_meanwhile(void **state)
@@ -306,6 +334,8 @@ int main(void)
 		TEST(the_peers_nic_is_sick),
 		TEST(the_own_nic_dies_meanwhile),
 		TEST(a_nic_that_never_answers_is_sick),
+		TEST(a_nic_that_was_not_asked_is_not_sick),
+		TEST(the_answer_comes_soon_behind_the_grace),
 		TEST(a_peer_that_never_answers_is_not_waited_for),
 		TEST(an_old_peer_is_not_asked),
 		TEST(the_connection_ends_meanwhile),

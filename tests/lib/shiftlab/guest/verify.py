@@ -10,7 +10,8 @@ from shiftlab.lab import slowed
 class Verify:
     """Two ends of verify, which checks each byte; told by standard input when to stop."""
 
-    def __init__(self, rig, shift=None, seed=1, qps=5, patterns="abcde", timeout=15, stuck=40, *, nic, gid=0):
+    def __init__(self, rig, shift=None, seed=1, qps=5, patterns="abcde", timeout=15, stuck=40, *, nic, gid=0,
+                 may_fail=False):
         """
         timeout: as of a QP, 4.096 us times 2 to the power of it; one more where a guest may be twice as slow.
         nic: tells an end, "a" (the server) or "b", its device.
@@ -22,6 +23,8 @@ class Verify:
                   "--stuck", int(slowed(stuck))]
         if not shift:
             common.append("--allow-events")
+        if may_fail:
+            common.append("--may-fail")
         self.ends = rig.pair([*common, "--server", "--dev", nic("a")],
                              [*common, "--client", "127.0.0.1", "--dev", nic("b")], shift=shift, stdin=True)
         for p in self.ends:
