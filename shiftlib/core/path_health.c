@@ -530,10 +530,7 @@ static uint32_t path_lost_pings(const struct sh_path_health *path)
 	return SH_PATH_LOST_PINGS + SH_PATH_MORE_PINGS * lost;
 }
 
-/*
- * Returns the pings of this silence sent before `then` or soon after; 0 if none of these is
- * remembered.
- */
+/* Returns the pings of this silence sent before `then` or soon after, of those remembered. */
 static uint32_t path_missed_by(const struct sh_path_health *path, uint64_t then)
 {
 	uint32_t most = path->missed < SH_PATH_PINGS ? path->missed : SH_PATH_PINGS, ago;
@@ -542,6 +539,16 @@ static uint32_t path_missed_by(const struct sh_path_health *path, uint64_t then)
 		if (path_sent(path, ago) <= then + path->config->beat_ns)
 			return path->missed - ago;
 	return 0;
+}
+
+/* The limit of pings may have kept a path from being asked: its silence says nothing of now. */
+static bool path_asked_lately(const struct sh_path_health *path, uint64_t loss, uint64_t now)
+{
+	uint32_t ago = 0;
+
+	while (ago < SH_PATH_PINGS && path_sent(path, ago) + loss / 2 > now)
+		ago++;
+	return ago < SH_PATH_PINGS && path_sent(path, ago) + loss >= now;
 }
 
 /*
@@ -562,7 +569,7 @@ bool sh_path_lost(const struct sh_path_health *path, const struct sh_path_health
 	if (since < other->answering_since)
 		since = other->answering_since;
 	return now >= since + loss && other->answered >= since + loss / 2 &&
-	       now <= other->answered + loss;
+	       now <= other->answered + loss && path_asked_lately(path, loss, now);
 }
 
 /* ---- the clock ------------------------------------------------------------------------------ */

@@ -99,7 +99,7 @@ static bool ctx_limit_masked(const struct ibv_async_event *event)
 /*
  * Handles the overrun of a CQ, which shows no completion any more. Flushes of connections that move
  * have room in it (conn/parts/room.c), so the application has let too many lie, and hears of it.
- * What uses the queue is not protected any more.
+ * What uses the queue is not protected any more, or was not before: it had no room for a flush.
  */
 static void ctx_cq_overran(const struct ibv_async_event *event) SH_LOCKED
 {
@@ -112,7 +112,8 @@ static void ctx_cq_overran(const struct ibv_async_event *event) SH_LOCKED
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
 		if ((qp->scq != cq && qp->rcq != cq) || qp->active->epoch || !qp->conn_id)
 			continue;
-		if (qp->core.move == SC_MOVE_NONE) {
+		if (qp->core.move == SC_MOVE_NONE ||
+		    (qp->core.move == SC_MOVE_ENDED && !qp->core.failed)) {
 			sh_room_overran(qp);
 			sh_incident_overran(qp);
 		} else {

@@ -284,8 +284,12 @@ static void test_lost(void **state)
 	assert_true(lost(&path, t + 25 * MS, t + 75 * MS, found + 25 * MS));
 	/* Nor is it its silence what the own port does not send; but not for ever. */
 	sh_path_held(&path, found);
+	/* What was not asked lately is not lost now: the limit of pings may have kept it from that. */
+	assert_false(lost(&path, 1 * S, found + 75 * MS, found + 75 * MS));
+	path_run(&path, found, found + 75 * MS);
 	assert_false(lost(&path, 1 * S, found + 74 * MS, found + 74 * MS));
 	assert_true(lost(&path, 1 * S, found + 75 * MS, found + 75 * MS));
+	path_run(&path, found + 75 * MS, t + 200 * MS);
 	sh_path_held(&path, t + 200 * MS);
 	assert_true(lost(&path, 1 * S, t + 200 * MS, t + 200 * MS));
 	assert_true(sh_path_up(&path)); /* the judge is somebody else */
