@@ -69,7 +69,8 @@ class Run:
                 for pattern in s.never:
                     found = re.search(pattern, told[kind], re.M)
                     if found:
-                        raise Failed(f"{host} {kind} says '{found.group(0)}'")
+                        said = told[kind][max(0, found.start() - 300):found.end() + 200]
+                        raise Failed(f"{host} {kind} says '{found.group(0)}':\n{said}")
         alarmed = tuple(host for host in s.hosts if self.outputs.alert(host))
         if alarmed != s.alert:
             raise Failed(f"the critical alert is raised at {alarmed} instead of {s.alert}")
