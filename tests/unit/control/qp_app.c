@@ -23,12 +23,13 @@
 #include "shiftlib/control/control_qp.h"
 #include "tests/lib/random.h"
 
-#define WINDOW	   32
-#define WIDE_AT	   100 /* datagrams until the end that echoes has room for more */
-#define PATIENCE_S 60
-#define OVER	   UINT64_MAX
-#define BURST	   (4 * SH_CONTROL_SENDS) /* datagrams of one thread */
-#define BURSTS	   3
+#define WINDOW	    32
+#define WIDE_AT	    100 /* datagrams until the end that echoes has room for more */
+#define PATIENCE_S  60
+#define OVER	    UINT64_MAX
+#define BURST	    (4 * SH_CONTROL_SENDS) /* datagrams of one thread */
+#define BURSTS	    3
+#define BURST_TRIES 50
 
 #undef ibv_query_port /* the function, not the wrapper */
 static void thread_inside(void)
@@ -249,7 +250,7 @@ static void *burst_main(void *arg)
 	return NULL;
 }
 
-static void burst(struct peer *peer)
+static void burst_once(struct peer *peer)
 {
 	pthread_t threads[BURSTS];
 	int i;
@@ -258,6 +259,15 @@ static void burst(struct peer *peer)
 		REQUIRE(!pthread_create(&threads[i], NULL, burst_main, peer));
 	for (i = 0; i < BURSTS; i++)
 		REQUIRE(!pthread_join(threads[i], NULL));
+}
+
+/* A NIC whose thread has a core of its own may send as fast as the bursts come. */
+static void burst(struct peer *peer)
+{
+	int i;
+
+	for (i = 0; i < BURST_TRIES && !sh_control_tight(peer->control); i++)
+		burst_once(peer);
 	REQUIRE(atomic_load(&peer->burst_sent) >= SH_CONTROL_SENDS);
 	REQUIRE(sh_control_tight(peer->control));
 }
