@@ -163,9 +163,9 @@ static bool ack_now(struct sn_qp *qp)
 }
 
 /* false: it did not leave, as the path is paused or the requester's inbox is full. */
-static bool send_nak(struct sn_qp *qp, enum sn_pkt_op op, uint8_t syndrome)
+static bool send_nak(struct sn_qp *qp, enum sn_pkt_op op, uint32_t psn, uint8_t syndrome)
 {
-	struct sn_pkt *pkt = answer(qp, op, qp->rsp.epsn);
+	struct sn_pkt *pkt = answer(qp, op, psn);
 
 	pkt->syndrome = syndrome;
 	return !sn_wire_send(qp, pkt);
@@ -177,13 +177,8 @@ static bool send_nak(struct sn_qp *qp, enum sn_pkt_op op, uint8_t syndrome)
  */
 static void refuse_blind(struct sn_qp *qp, uint32_t psn)
 {
-	struct sn_pkt *pkt;
-
-	if (qp->attr.type != IBV_QPT_RC)
-		return;
-	pkt = answer(qp, SN_PKT_NAK, psn);
-	pkt->syndrome = MLX5_CQE_SYNDROME_REMOTE_OP_ERR;
-	(void)sn_wire_send(qp, pkt);
+	if (qp->attr.type == IBV_QPT_RC)
+		(void)send_nak(qp, SN_PKT_NAK, psn, MLX5_CQE_SYNDROME_REMOTE_OP_ERR);
 }
 
 /* ---- requests ------------------------------------------------------------------------------- */
@@ -440,7 +435,7 @@ static void refuse(struct sn_qp *qp, uint8_t syndrome, enum ibv_event_type event
 		sn_qp_enter_error(qp);
 	if (qp->attr.type == IBV_QPT_UC)
 		return;
-	send_nak(qp, SN_PKT_NAK, syndrome);
+	send_nak(qp, SN_PKT_NAK, qp->rsp.epsn, syndrome);
 	if (raise)
 		sn_async_event(qp->dev, qp->attr.async_fd, qp->attr.user_handle, event,
 			       &qp->async_events);
@@ -454,7 +449,7 @@ static void not_now(struct sn_qp *qp, const struct sn_pkt *pkt)
 	if (!is_answered(qp, pkt))
 		return;
 	/* Once it is told, what follows is out of order until this one comes again. */
-	qp->rsp.nak_sent = send_nak(qp, SN_PKT_RNR, qp->min_rnr_timer);
+	qp->rsp.nak_sent = send_nak(qp, SN_PKT_RNR, qp->rsp.epsn, qp->min_rnr_timer);
 	sn_count(&qp->dev->nic->count.hw.out_of_buffer, 1);
 }
 
@@ -506,7 +501,7 @@ static void gap(struct sn_qp *qp)
 {
 	if (qp->rsp.nak_sent)
 		return;
-	qp->rsp.nak_sent = send_nak(qp, SN_PKT_NAK, 0);
+	qp->rsp.nak_sent = send_nak(qp, SN_PKT_NAK, qp->rsp.epsn, 0);
 }
 
 void sn_responder_receive(struct sn_qp *qp, const struct sn_pkt *pkt)
