@@ -104,7 +104,7 @@ void sn_cq_arm_all(struct sn_dev *dev)
 {
 	struct sn_cq *cq;
 
-	for (cq = dev->cqs; cq; cq = cq->next)
+	LIST_FOREACH (cq, &dev->cqs, link)
 		if (cq->attr.channel_fd >= 0)
 			sn_cq_arm(cq);
 }
@@ -205,25 +205,6 @@ int sn_cq_put_raw(struct sn_cq *cq, const void *cqe, const void *data)
 
 /* ---- commands ------------------------------------------------------------------------------- */
 
-static void cq_link(struct sn_cq *cq)
-{
-	struct sn_cq **head = &cq->dev->cqs;
-
-	cq->next = *head;
-	cq->link = head;
-	if (cq->next)
-		cq->next->link = &cq->next;
-	*head = cq;
-}
-
-static void cq_unlink(struct sn_cq *cq)
-{
-	SN_ASSERT(*cq->link == cq);
-	*cq->link = cq->next;
-	if (cq->next)
-		cq->next->link = cq->link;
-}
-
 int sn_cq_create(struct sn_dev *dev, const struct sn_cq_attr *attr, uint32_t *cqn,
 		 struct sn_cq **out)
 {
@@ -242,7 +223,7 @@ int sn_cq_create(struct sn_dev *dev, const struct sn_cq_attr *attr, uint32_t *cq
 		atomic_store(&cq_db(cq)[DB_ARM], htobe32((uint32_t)ARM_SN_FRESH << ARM_SN_SHIFT));
 	sn_lock();
 	cq->cqn = ++sn_engine.next_cqn;
-	cq_link(cq);
+	LIST_INSERT_HEAD(&dev->cqs, cq, link);
 	sn_unlock();
 	*cqn = cq->cqn;
 	*out = cq;
@@ -305,7 +286,7 @@ int sn_cq_destroy(struct sn_cq *cq, uint32_t *comp_events, uint32_t *async_event
 		sn_unlock();
 		return -EBUSY;
 	}
-	cq_unlink(cq);
+	SN_LIST_REMOVE(cq, link);
 	sn_unlock();
 	*comp_events = cq->comp_events;
 	*async_events = cq->async_events;
@@ -319,7 +300,7 @@ struct sn_cq *sn_cq_find(uint32_t cqn)
 	struct sn_cq *cq;
 
 	for (dev = sn_engine.devs; dev; dev = dev->next)
-		for (cq = dev->cqs; cq; cq = cq->next)
+		LIST_FOREACH (cq, &dev->cqs, link)
 			if (cq->cqn == cqn)
 				return cq;
 	return NULL;
@@ -329,9 +310,9 @@ void sn_cq_free_all(struct sn_dev *dev)
 {
 	struct sn_cq *cq;
 
-	while ((cq = dev->cqs)) {
+	while ((cq = LIST_FIRST(&dev->cqs))) {
 		SN_ASSERT(!cq->refs);
-		cq_unlink(cq);
+		SN_LIST_REMOVE(cq, link);
 		free(cq);
 	}
 }

@@ -6,12 +6,13 @@
 #include <infiniband/mlx5dv.h>
 
 #include "simnic/device/device.h"
+#include "simnic/fabric/list.h"
 
 struct sn_dev;
 
 struct sn_cq {
 	struct sn_dev *dev;
-	struct sn_cq *next, **link; /* dev->cqs has it; link points to it */
+	LIST_ENTRY(sn_cq) link; /* dev->cqs */
 	uint32_t cqn;
 	struct sn_cq_attr attr;
 	uint32_t pi;	 /* CQEs ever written */

@@ -134,7 +134,7 @@ static void dev_channels_end(const struct sn_dev *dev)
 {
 	const struct sn_cq *cq;
 
-	for (cq = dev->cqs; cq; cq = cq->next)
+	LIST_FOREACH (cq, &dev->cqs, link)
 		if (cq->attr.channel_fd >= 0)
 			shutdown(cq->attr.channel_fd, SHUT_WR);
 }

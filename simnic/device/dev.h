@@ -4,6 +4,7 @@
 #define SIMNIC_DEVICE_DEV_H
 
 #include "simnic/device/device.h"
+#include "simnic/fabric/list.h"
 #include "simnic/device/ether.h"
 #include "simnic/device/mr.h"
 
@@ -37,8 +38,8 @@ struct sn_dev {
 		void *reg, *info; /* pages of the program; NULL: it has none */
 		uint64_t info_due_ns;
 	} clock;
-	struct sn_cq *cqs;
-	struct sn_srq *srqs;
+	LIST_HEAD(, sn_cq) cqs;
+	LIST_HEAD(, sn_srq) srqs;
 	struct sn_ether ether;
 	struct sn_mr *mr[SN_MR_BUCKETS];
 	uint32_t kept_keys[SN_KEPT_KEYS], n_kept_keys; /* keys of regions that are gone */

@@ -69,25 +69,6 @@ static int srq_attr_check(const struct sn_srq_attr *attr)
 	return 0;
 }
 
-static void srq_link(struct sn_srq *srq)
-{
-	struct sn_srq **head = &srq->dev->srqs;
-
-	srq->next = *head;
-	srq->link = head;
-	if (srq->next)
-		srq->next->link = &srq->next;
-	*head = srq;
-}
-
-static void srq_unlink(struct sn_srq *srq)
-{
-	SN_ASSERT(*srq->link == srq);
-	*srq->link = srq->next;
-	if (srq->next)
-		srq->next->link = srq->link;
-}
-
 int sn_srq_create(struct sn_dev *dev, const struct sn_srq_attr *attr, uint32_t *srqn,
 		  struct sn_srq **out)
 {
@@ -103,7 +84,7 @@ int sn_srq_create(struct sn_dev *dev, const struct sn_srq_attr *attr, uint32_t *
 	srq->attr = *attr;
 	sn_lock();
 	*srqn = srq->srqn = ++sn_engine.next_srqn;
-	srq_link(srq);
+	LIST_INSERT_HEAD(&dev->srqs, srq, link);
 	sn_unlock();
 	*out = srq;
 	return 0;
@@ -137,7 +118,7 @@ int sn_srq_destroy(struct sn_srq *srq, uint32_t *async_events)
 		sn_unlock();
 		return -EBUSY;
 	}
-	srq_unlink(srq);
+	SN_LIST_REMOVE(srq, link);
 	sn_unlock();
 	*async_events = srq->async_events;
 	free(srq);
@@ -148,9 +129,9 @@ void sn_srq_free_all(struct sn_dev *dev)
 {
 	struct sn_srq *srq;
 
-	while ((srq = dev->srqs)) {
+	while ((srq = LIST_FIRST(&dev->srqs))) {
 		SN_ASSERT(!srq->refs);
-		srq_unlink(srq);
+		SN_LIST_REMOVE(srq, link);
 		free(srq);
 	}
 }

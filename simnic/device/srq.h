@@ -4,12 +4,13 @@
 #define SIMNIC_DEVICE_SRQ_H
 
 #include "simnic/device/device.h"
+#include "simnic/fabric/list.h"
 
 struct sn_dev;
 
 struct sn_srq {
 	struct sn_dev *dev;
-	struct sn_srq *next, **link; /* dev->srqs has it; link points to it */
+	LIST_ENTRY(sn_srq) link; /* dev->srqs */
 	uint32_t srqn;
 	struct sn_srq_attr attr;
 	uint16_t head;	/* the WQE that is taken next */

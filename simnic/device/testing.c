@@ -83,8 +83,9 @@ EXPORT unsigned int simnic_test_cq_vectors(const char *ibdev)
 
 	sn_lock();
 	for (dev = sn_engine.devs; dev; dev = dev->next)
-		for (cq = strcmp(dev->nic->ibdev, ibdev) ? NULL : dev->cqs; cq; cq = cq->next)
-			vectors |= 1u << cq->attr.vector;
+		if (!strcmp(dev->nic->ibdev, ibdev))
+			LIST_FOREACH (cq, &dev->cqs, link)
+				vectors |= 1u << cq->attr.vector;
 	sn_unlock();
 	return vectors;
 }

@@ -435,7 +435,7 @@ static void trap_catch_up(struct sn_dev *dev)
 	struct sn_cq *cq;
 
 	dev->unheard = false;
-	for (cq = dev->cqs; cq; cq = cq->next)
+	LIST_FOREACH (cq, &dev->cqs, link)
 		sn_cq_arm(cq);
 	for (qp = dev->qps; qp; qp = qp->dev_next)
 		ring_to_record(qp);

@@ -47,7 +47,8 @@ struct sn_ctx {
 	uint8_t *clock[SN_CLOCK_PAGES];	    /* our own mappings; NULL: nobody has asked for it */
 	uint8_t dm_taken[SN_DM_PAGES];
 	uint16_t bfreg_users[SN_MAX_BFREGS];
-	struct sn_event_file *event_files[SN_EVENT_BUCKETS], *async; /* by inode; the first one */
+	struct sn_event_files event_files[SN_EVENT_BUCKETS]; /* by inode */
+	struct sn_event_file *async;			     /* the first one */
 	struct sn_obj **objs;
 	uint32_t n_objs, free_below;	       /* handles below that are all taken */
 	_Atomic uint32_t in_use[SN_OBJ_TYPES]; /* read by other contexts of the NIC too */

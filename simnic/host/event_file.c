@@ -54,28 +54,9 @@ static void pair_close(struct sn_event_file *file)
 	sn_fd_close_own(file->dev_fd);
 }
 
-static struct sn_event_file **event_file_bucket(struct sn_ctx *ctx, uint64_t ino)
+static struct sn_event_files *event_file_bucket(struct sn_ctx *ctx, uint64_t ino)
 {
 	return &ctx->event_files[ino % SN_EVENT_BUCKETS];
-}
-
-static void event_file_link(struct sn_ctx *ctx, struct sn_event_file *file)
-{
-	struct sn_event_file **head = event_file_bucket(ctx, file->ino);
-
-	file->next = *head;
-	file->link = head;
-	if (file->next)
-		file->next->link = &file->next;
-	*head = file;
-}
-
-static void event_file_unlink(struct sn_event_file *file)
-{
-	SN_ASSERT(*file->link == file);
-	*file->link = file->next;
-	if (file->next)
-		file->next->link = file->link;
 }
 
 static int event_file_make(struct sn_ctx *ctx, bool async, struct sn_event_file **out)
@@ -93,7 +74,7 @@ static int event_file_make(struct sn_ctx *ctx, bool async, struct sn_event_file 
 		return err;
 	}
 	file->async = async;
-	event_file_link(ctx, file);
+	LIST_INSERT_HEAD(event_file_bucket(ctx, file->ino), file, link);
 	*out = file;
 	return 0;
 }
@@ -114,7 +95,7 @@ static void event_file_free_if_unused(struct sn_ctx *ctx, struct sn_event_file *
 {
 	if (file->users || file->numbers || file == ctx->async)
 		return;
-	event_file_unlink(file);
+	SN_LIST_REMOVE(file, link);
 	event_file_free(file);
 }
 
@@ -132,8 +113,8 @@ void sn_event_files_free(struct sn_ctx *ctx)
 	struct sn_event_file *file;
 
 	for (uint32_t i = 0; i < SN_EVENT_BUCKETS; i++)
-		while ((file = ctx->event_files[i])) {
-			event_file_unlink(file);
+		while ((file = LIST_FIRST(&ctx->event_files[i]))) {
+			SN_LIST_REMOVE(file, link);
 			event_file_free(file);
 		}
 	ctx->async = NULL;
@@ -155,10 +136,10 @@ static struct sn_event_file *event_file_of(struct sn_ctx *ctx, int fd)
 		return NULL;
 	if (ctx->async && is_event_file(ctx->async, &want))
 		return ctx->async;
-	file = *event_file_bucket(ctx, want.st_ino);
-	while (file && !is_event_file(file, &want))
-		file = file->next;
-	return file;
+	LIST_FOREACH (file, event_file_bucket(ctx, want.st_ino), link)
+		if (is_event_file(file, &want))
+			return file;
+	return NULL;
 }
 
 static struct sn_event_file *event_file_find(struct sn_ctx *ctx, int fd, bool async)

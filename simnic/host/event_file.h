@@ -10,14 +10,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "simnic/fabric/list.h"
+
 /* A program may have a channel for each of its completion queues. */
 #define SN_EVENT_BUCKETS 512
+
+LIST_HEAD(sn_event_files, sn_event_file);
 
 struct sn_ctx;
 struct sn_req;
 
 struct sn_event_file {
-	struct sn_event_file *next, **link; /* a bucket of sn_ctx.event_files has it */
+	LIST_ENTRY(sn_event_file) link; /* a bucket of sn_ctx.event_files */
 	bool async;
 	int app_fd;	  /* the number that the application was given */
 	int app_dup;	  /* the same socket under a number that the application cannot reuse */
