@@ -4,7 +4,6 @@ The NICs behind an emulated IOMMU (VT-d), which lets DMA through to what the ker
 beyond that is a fault that the kernel reports, and fails the case.
 """
 import json
-import os
 import re
 import subprocess
 
@@ -25,10 +24,8 @@ CANNOT_TELL = {"blueflame", "netdev", "pkey-drops", "null-key", "umr-offset", "c
 
 def is_translated(rig):
     """Fails unless the kernel translates each DMA address of the NIC, and waits for each unmapping."""
-    group = os.path.join(rig.nic.folder, "iommu_group", "type")
-    check(os.path.exists(group), f"{rig.nic.address} is behind no IOMMU")
-    with open(group, encoding="ascii") as f:
-        kind = f.read().strip()
+    kind = rig.iommu()
+    check(kind, f"{rig.nic.address} is behind no IOMMU")
     check(kind == "DMA", f"DMA addresses of {rig.nic.address} are of the kind {kind}")
 
 

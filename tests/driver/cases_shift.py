@@ -176,7 +176,7 @@ def aer(rig):
 
     It resets the link, and the driver loads anew. Behind an IOMMU the NIC loses its host's memory before that, piece by piece.
     """
-    return survives_in_part(rig, "aer") if rig.is_translated() else outlives(rig, "aer", patterns=NO_WRITES)
+    return survives_in_part(rig, "aer") if rig.iommu() else outlives(rig, "aer", patterns=NO_WRITES)
 
 
 @case("shift.remove", by_name=True)

@@ -257,9 +257,13 @@ class Rig(guest_rig.Rig):
         """What the kernel has said of them since the case began."""
         return DMA_FAULT.findall(self.kernel_log())
 
-    def is_translated(self):
-        """Whether the NIC is behind an IOMMU."""
-        return os.path.exists(os.path.join(self.nic.folder, "iommu_group", "type"))
+    def iommu(self):
+        """Of what kind the NIC's DMA addresses are, behind an IOMMU; None: it is behind none."""
+        group = os.path.join(self.nic.folder, "iommu_group", "type")
+        if not os.path.exists(group):
+            return None
+        with open(group, encoding="ascii") as f:
+            return f.read().strip()
 
     def kernel_is_content(self, faults_may=False):
         """Fails on a warning of the kernel that is in no list, and on a DMA fault unless there may be some."""

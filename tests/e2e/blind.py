@@ -63,6 +63,8 @@ def once(lab, host, told, patterns):
     if told:
         for p in ends:
             wait_for("move of " + p.name, lambda p=p: moved(lab, p) or not p.running(), 40)
+    else:
+        wait_for("an error of the program's", lambda: any("the program's own" in lab.shift_log(p) for p in ends), 40)
     time.sleep(1)
     for p in ends:
         p.say("stop")
